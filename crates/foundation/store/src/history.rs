@@ -8,33 +8,11 @@
 //! horizon has to come with them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use quorate_core::changes::{Answer, Change, PAGE_BYTES, PAGE_WRITES, Page, Request, successor};
+use quorate_core::changes::{Answer, Change, PAGE_BYTES, PAGE_WRITES, Page, Request, Retention, successor};
 use quorate_core::{ClientId, Key, Timestamp, Write};
 
 use crate::versions::Versions;
-
-/// How much is retained at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
-    /// Changes that lie so far below the floor are let go. Zero: nothing below the floor is retained.
-    pub time: Duration,
-    /// Changes before the last so many bytes are let go, if they lie below the floor.
-    pub bytes: usize,
-}
-
-impl Retention {
-    /// Nothing below the floor.
-    pub const NONE: Retention = Retention { time: Duration::ZERO, bytes: 0 };
-}
-
-impl Default for Retention {
-    /// As servers retain it: five minutes and 64 MiB for each replica.
-    fn default() -> Self {
-        Retention { time: Duration::from_secs(300), bytes: 64 * 1024 * 1024 }
-    }
-}
 
 /// Which versions are retained.
 #[derive(Debug, Default)]
@@ -80,20 +58,22 @@ impl History {
         self.bytes
     }
 
-    /// A transaction has committed, and its versions are installed. It makes no difference how often that is said.
+    /// A transaction has committed, and its versions are installed. It makes no difference how often that is said. Several transactions may
+    /// have one timestamp, if they have written other keys.
     pub fn note(&mut self, timestamp: Timestamp, writes: &[Write]) {
         if timestamp < self.horizon || writes.is_empty() {
             return;
         }
-        let mut written = Written { keys: Vec::with_capacity(writes.len()), bytes: 0 };
+        let written = self.written.entry(timestamp).or_default();
+        let known = written.keys.len();
+        self.bytes -= written.bytes;
         for write in writes {
-            written.add(&write.key, write.value.as_deref());
+            if written.keys[..known].binary_search(&write.key).is_err() {
+                written.add(&write.key, write.value.as_deref());
+            }
         }
         written.keys.sort_unstable();
         self.bytes += written.bytes;
-        if let Some(known) = self.written.insert(timestamp, written) {
-            self.bytes -= known.bytes;
-        }
     }
 
     /// Lets go what is retained for too long, or is too much; at most what was written at `max` timestamps. The horizon comes no further
@@ -182,6 +162,8 @@ fn write_at(versions: &Versions, key: &Key, timestamp: Timestamp) -> Write {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
     use quorate_core::{KeyRange, Value};
 
@@ -258,6 +240,19 @@ mod tests {
             panic!()
         };
         assert_eq!((now.from, now.to, now.changes), (floor(40), floor(40), vec![]));
+    }
+
+    #[test]
+    fn what_was_written_at_one_timestamp_is_told_together_and_once() {
+        let mut shard = Shard::default();
+        for keys in [vec![1, 3], vec![2], vec![1, 3]] {
+            shard.write(10, &keys);
+        }
+        assert_eq!(told(&shard.page(0, 40)), [(10, vec![key(1), key(2), key(3)])]);
+        let mut other = Shard::default();
+        other.versions.install_pages(shard.versions.pages(1_000));
+        other.history.rebuild(floor(0), &other.versions);
+        assert_eq!(other.history.bytes(), shard.history.bytes());
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub mod versions;
 
 pub use below::WalkBelow;
 pub use client_table::ClientTable;
-pub use history::{History, Retention};
+pub use history::History;
 pub use pages::{Filling, PageLimits};
 pub use prepared::{Holder, Prepared, PreparedSet};
 pub use read_locks::ReadLocks;

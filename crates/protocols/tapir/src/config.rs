@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::attic::Attic;
+use quorate_core::changes::Retention;
 use quorate_core::hosted::{Boot, Shards};
 use quorate_core::{ClientId, GroupSize, Groups, ReplicaId};
-use quorate_store::Retention;
 
 use crate::rules::Rules;
 

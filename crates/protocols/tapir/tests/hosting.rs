@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::changes;
+use quorate_core::changes::Retention;
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{Boot, Held, Holdings, HostedReplica, Seat, Shards, Urgency};
 use quorate_core::machine::{InputOf, OutboxOf};
@@ -14,7 +15,6 @@ use quorate_core::{
     Write,
 };
 use quorate_ir::{Message as Ir, OperationId};
-use quorate_store::Retention;
 use quorate_tapir::message::{Decision, Prepare};
 use quorate_tapir::{Message, Record, Replica, ReplicaCommand, ReplicaConfig, ReplicaTimer, Status};
 

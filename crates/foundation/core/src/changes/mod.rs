@@ -39,6 +39,36 @@ pub const PAGE_WRITES: usize = 16 * 1024;
 /// A consumer is taken to be gone if it has not asked for so long: then floors are raised no faster for it.
 pub const PRESENT: Duration = Duration::from_secs(3);
 
+/// How much a replica retains of what has committed, at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Changes are let go that lie so far below what is certain, or below the latest one. Zero: nothing below is retained.
+    pub time: Duration,
+    /// Changes before the last so many bytes are let go, if nothing can commit beside them any more.
+    pub bytes: usize,
+}
+
+impl Retention {
+    /// Nothing below what is certain.
+    pub const NONE: Retention = Retention { time: Duration::ZERO, bytes: 0 };
+}
+
+impl Default for Retention {
+    /// As servers retain it: five minutes and 64 MiB for each replica.
+    fn default() -> Self {
+        Retention { time: Duration::from_secs(300), bytes: 64 * 1024 * 1024 }
+    }
+}
+
+/// The changes that a replica retains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retained {
+    /// About how many bytes they take.
+    pub bytes: u64,
+    /// Everything from this position on is retained.
+    pub horizon: Timestamp,
+}
+
 /// The question of a consumer to a replica.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Request {
@@ -60,7 +90,7 @@ impl Request {
 /// The writes of one transaction at a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Its position, which is the same at every shard that took part.
+    /// Its position, which is the same at every shard that took part. Another transaction of the same client may have it where timestamps have names beside them.
     pub timestamp: Timestamp,
     /// The writes that were wanted, ascending by key; at least one.
     pub writes: Vec<Write>,
@@ -81,7 +111,7 @@ pub struct Page {
     pub from: Timestamp,
     /// The first position behind it: nothing commits below any more.
     pub to: Timestamp,
-    /// The changes, ascending by their positions.
+    /// The changes, ascending by their positions, and of one position in the order in which they have committed.
     pub changes: Vec<Change>,
     /// True if the replica knew no more: to ask again at once is of no use.
     pub is_last: bool,

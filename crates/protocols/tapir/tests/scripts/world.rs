@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::changes::Retention;
 use quorate_core::command::{Command, Freshness, Routes};
 use quorate_core::machine::InputOf;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, Timestamping, shard_position};
@@ -13,7 +14,6 @@ use quorate_core::{
     KeyspaceId, Machine, Members, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp,
     TransactionId,
 };
-use quorate_store::Retention;
 use quorate_tapir::{
     Boot, Coordinator, CoordinatorConfig, CoordinatorTimer, Message, Plant, Record, Replica, ReplicaCommand,
     ReplicaConfig, ReplicaEvent, ReplicaTimer, Rules, Status,
