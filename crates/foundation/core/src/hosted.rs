@@ -428,6 +428,11 @@ pub trait HostedReplica: Machine {
         changes::Answer::unable(NO_CHANGES)
     }
 
+    /// The changes that it retains.
+    fn retained(&self) -> changes::Retained {
+        changes::Retained::default()
+    }
+
     /// The question to the configuration service that an event is, if it is one.
     fn consultation(event: &Self::Event) -> Option<&Consultation> {
         let _ = event;
@@ -526,6 +531,16 @@ pub trait HostedOnLog: LogMachine {
     /// As [`HostedReplica::lost_shards`].
     fn lost_shards(&self) -> Vec<ShardId> {
         Vec::new()
+    }
+
+    /// As [`HostedReplica::follow`].
+    fn follow() -> Option<Self::Command> {
+        None
+    }
+
+    /// As [`HostedReplica::retained`].
+    fn retained(&self) -> changes::Retained {
+        changes::Retained::default()
     }
 
     /// As [`HostedReplica::changes`].

@@ -25,9 +25,11 @@
 
 use std::fmt::Debug;
 
+use quorate_core::changes::{self, Retained, Retention};
+use quorate_core::hosted::NO_CHANGES;
 use quorate_core::landmark::FewKeys;
 use quorate_core::verify::Digester;
-use quorate_core::{Key, TransactionId, Value};
+use quorate_core::{ClockTime, Key, TransactionId, Value};
 
 use crate::place::Place;
 
@@ -132,6 +134,25 @@ pub trait Application: Debug {
     /// From now on places need not come in the order that is promised here: a bug is planted in the replica. An application that
     /// asserts their order goes on all the same, so that clients get to see what comes of it.
     fn allow_disorder(&mut self) {}
+
+    /// So much of what has been written is retained for consumers of changes.
+    fn retain(&mut self, retention: Retention) {
+        let _ = retention;
+    }
+
+    /// What was written so far is not retained: its state comes from a replica that says nothing of it.
+    fn forget_history(&mut self) {}
+
+    /// The changes that it retains.
+    fn retained(&self) -> Retained {
+        Retained::default()
+    }
+
+    /// The answer to a consumer of changes. Below the timestamp everything that ever will has run, and none of that is undone.
+    fn changes(&self, request: &changes::Request, certain: ClockTime) -> changes::Answer {
+        let _ = (request, certain);
+        changes::Answer::unable(NO_CHANGES)
+    }
 
     /// From now on the native code of this name can be called, which every host of a replica of the keyspace is linked with: said before anything runs.
     fn link(&mut self, name: &str) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorate_core::changes::Retention;
 use quorate_core::hosted::Shards;
 use quorate_core::{ClientId, GroupSize, Groups, ReplicaId, ShardId};
 
@@ -48,6 +49,8 @@ pub struct ReplicaConfig {
     pub strangers_max: usize,
     /// Roughly how many bytes of state go into one page.
     pub page_bytes_max: usize,
+    /// How much of what has been written is retained for consumers of changes.
+    pub retention: Retention,
     /// The application that every host of a replica of the keyspace is linked with, if the keyspace names one.
     pub application: Option<String>,
     /// An operation is long that is more work than this, in units of the application.
@@ -79,6 +82,7 @@ impl ReplicaConfig {
             floor_lag: Duration::from_secs(10),
             strangers_max: 100_000,
             page_bytes_max: 1024 * 1024,
+            retention: Retention::default(),
             application: None,
             work_long: 2_000_000,
             work_per_second: 20_000_000,

@@ -1,5 +1,6 @@
 //! How a serializable keyspace's replicas are hosted.
 
+use quorate_core::changes;
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{Admission, Held, Holdings, HostedOnLog, Seat, StoredVersion, Urgency};
 use quorate_core::landmark::{FewKeys, Landmark};
@@ -53,6 +54,18 @@ impl<A: Application> HostedOnLog for Replica<A> {
 
     fn lost_shards(&self) -> Vec<ShardId> {
         self.lost().collect()
+    }
+
+    fn follow() -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::Follow)
+    }
+
+    fn changes(&self, request: &changes::Request) -> changes::Answer {
+        Replica::changes(self, request)
+    }
+
+    fn retained(&self) -> changes::Retained {
+        Replica::retained(self)
     }
 
     fn admission(message: &Message) -> Admission {

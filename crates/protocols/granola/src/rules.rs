@@ -54,6 +54,10 @@ quorate_core::plants! {
         "what a client says that it has seen is believed, however far it is ahead";
     LateRefused = "G25", "4.4", Hunt::ALL_FAULTS,
         "what asks for its timestamp while a shard locks is refused by the leader, and carried out by the replicas that follow";
+    PendingPassedOver = "G26", "4.4", Hunt::ALL_FAULTS,
+        "a leader tells consumers of changes that nothing else comes beneath its clock, whether something is pending there or not";
+    CeilingTold = "G27", "4.4", Hunt::ALL_FAULTS,
+        "replicas that follow tell consumers of changes that nothing else comes beneath the ceiling";
 }
 
 /// The rules that the machines of this crate follow.

@@ -12,8 +12,9 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use quorate_core::changes;
 use quorate_core::verify::{Digester, Item};
-use quorate_core::{TransactionId, Value};
+use quorate_core::{ClientId, ClockTime, Timestamp, TransactionId, Value};
 use quorate_granola::{Answer, Application, Place, Prepared, Read};
 
 /// Registers, with what each has held since the point up to which everything is settled.
@@ -253,6 +254,12 @@ impl Application for Registers {
 
     fn next_page(frozen: &mut Vec<Page>, _: usize) -> Option<Page> {
         frozen.pop()
+    }
+
+    /// It retains nothing, and says what is certain.
+    fn changes(&self, _: &changes::Request, certain: ClockTime) -> changes::Answer {
+        let certain = Timestamp { micros: certain.as_micros(), client: ClientId(0) };
+        changes::Answer::TooOld { retained_from: certain }
     }
 
     fn work(&self) -> u64 {

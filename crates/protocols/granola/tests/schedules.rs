@@ -310,7 +310,7 @@ fn what_clients_see_is_serializable_in_the_order_of_their_sessions() {
 const SCHEDULES: u64 = 150;
 
 /// Bugs too rare for that, or that need what schedules do not do: scripts show them.
-const SCRIPTED: [Plant; 9] = [
+const SCRIPTED: [Plant; 11] = [
     Plant::LatestExecuted,
     Plant::ProposedFirst,
     Plant::ObservedIgnored,
@@ -320,6 +320,8 @@ const SCRIPTED: [Plant; 9] = [
     Plant::LostVotesCount,
     Plant::SeenAdopted,
     Plant::LateRefused,
+    Plant::PendingPassedOver,
+    Plant::CeilingTold,
 ];
 
 #[test]

@@ -36,5 +36,5 @@ pub use operation::{
     Batch, Call, Condition, Declared, Deploy, Freeze, Infer, Malformed, Operation, ReadFrozen, Remove, Step,
     code_of,
 };
-pub use shard::{Frozen, Page, Shard, ShardWith, Version};
+pub use shard::{Frozen, Page, Shard, ShardWith, Version, Written};
 pub use wire::changes_procedures;

@@ -18,7 +18,7 @@ use crate::operation::{
     Batch, Call, Condition, Declared, Deploy, Freeze, Infer, Malformed, Operation, ReadFrozen, Remove,
     SCAN_KEYS_MAX, Step,
 };
-use crate::shard::{Page, Version};
+use crate::shard::{Page, Version, Written};
 
 alternatives!(Operation, "procedures.Operation", fields {
     1 Batch: Nested,
@@ -327,9 +327,19 @@ message!(Version, "procedures.Version", {
 
 pair!(KeyVersion: (Key, Version), "procedures.Page.Key", 1 key: KeyBytes, 2 version: Nested);
 
-list!(KeyVersions: Vec<(Key, Version)>, "procedures.Page.Keys", Repeated<KeyVersion>);
+list!(KeyVersions: Vec<(Key, Version)>, "procedures.Page.Procedures", Repeated<KeyVersion>);
 
-alternatives!(Page, "procedures.Page", fields {
-    1 Keys: KeyVersions,
-    2 Procedures: KeyVersions,
+message!(Written, "procedures.Page.Written", {
+    1 place: Nested,
+    2 writes: Repeated<Nested, TRANSACTION_ENTRIES_MAX>,
 });
+
+// Programs that know no history pass over it: to them a page of it is one without keys.
+alternatives!(Page, "procedures.Page",
+    messages {
+        1 Keys { 1 entries: Repeated<KeyVersion>, 2 written: Repeated<Nested>, 3 retained_from: Optional<Fixed64> }
+    },
+    fields {
+        2 Procedures: KeyVersions,
+    }
+);

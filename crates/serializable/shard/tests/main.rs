@@ -2,6 +2,7 @@
 
 mod batches;
 mod calls;
+mod changes;
 mod divide;
 mod frozen;
 mod golden;

@@ -213,7 +213,7 @@ mod tests {
             (of_log(prepare), vec![8, 9]),
             (of_log(fetched), vec![8, 9]),
             (transferred(ShardPage::Procedures(page.clone())), vec![8]),
-            (transferred(ShardPage::Keys(page)), vec![]),
+            (transferred(ShardPage::Keys { entries: page, written: vec![], retained_from: None }), vec![]),
             (of_log(Log::FetchState { view, base: Position::START, page: 0 }), vec![]),
         ];
         for (message, expected) in table {

@@ -114,8 +114,8 @@ pub(super) fn held<A: Application>(world: &World<OneRound<A>, Alarm>) -> Vec<Pai
         }
         let mut frozen = server.machine().application().freeze(None);
         while let Some(page) = ShardWith::<A::Library>::next_page(&mut frozen, 1 << 20) {
-            if let Page::Keys(keys) = page {
-                pairs.extend(keys.into_iter().map(|(key, held)| (key.to_vec(), held.value.to_vec())));
+            if let Page::Keys { entries, .. } = page {
+                pairs.extend(entries.into_iter().map(|(key, held)| (key.to_vec(), held.value.to_vec())));
             }
         }
     }

@@ -61,6 +61,8 @@ pub(super) struct Leader {
     pub(super) dropped: BTreeMap<TransactionId, Ending>,
     /// The greatest timestamp at which anything was executed or read, also by earlier leaders.
     pub(super) executed: ClockTime,
+    /// Up to here it has told consumers of changes that nothing else comes.
+    pub(super) promised: ClockTime,
     /// The greatest that was proposed.
     pub(super) proposed: ClockTime,
     /// The endings that are to be appended with the next entry.
@@ -212,6 +214,7 @@ impl Leader {
             ahead: BTreeMap::new(),
             dropped: BTreeMap::new(),
             executed: ceiling,
+            promised: ClockTime::default(),
             proposed: ceiling,
             finals: Vec::new(),
             finals_due: false,

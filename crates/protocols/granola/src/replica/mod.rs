@@ -21,6 +21,7 @@
 //! | `locking` | what they have to agree on is prepared, and holds locks |
 //! | `execution` | the leader executes, ahead of its log |
 //! | `reads` | what only reads waits until it can see everything |
+//! | `changes` | what it tells consumers of changes |
 //! | `debts` | turns of clients whose operations are long |
 //! | `attention` | votes that do not come, and clients that have died |
 //! | `lost` | shards that never vote any more |
@@ -29,6 +30,7 @@
 //! | `invariants` | what holds between any two steps |
 
 mod attention;
+mod changes;
 mod debts;
 mod delays;
 mod execution;
@@ -96,6 +98,8 @@ pub enum ReplicaCommand {
     /// A shard is lost for good, says an operator (section 5.4): all its replicas are, or what they had made durable. The leader
     /// makes that durable; the others pass it over.
     DeclareLost(ShardId),
+    /// A consumer asks for changes.
+    Follow,
 }
 
 /// A replica of one shard (the paper's repository is the group of them).
@@ -307,7 +311,7 @@ impl<A: Application> LogMachine for Replica<A> {
 
     fn new(config: ReplicaConfig) -> Self {
         let state = State::new(config.replica.shard, A::from_pages(Vec::new()), config.rules);
-        let state = state.linked(config.application.as_deref());
+        let state = state.linked(&config);
         Replica { config, state, leader: None, mode_changes: (0, 0) }
     }
 
@@ -329,6 +333,7 @@ impl<A: Application> LogMachine for Replica<A> {
             Input::Timer(ReplicaTimer::Finals) => self.on_finals_timeout(log),
             Input::Command(ReplicaCommand::ChangeGroups(groups)) => self.change_groups(groups, outbox),
             Input::Command(ReplicaCommand::DeclareLost(shard)) => self.declare_lost(shard, log, outbox),
+            Input::Command(ReplicaCommand::Follow) => self.on_follow(context, log),
         }
     }
 
@@ -442,6 +447,6 @@ impl<A: Application> LogMachine for Replica<A> {
     fn replace_state(&mut self, _: Position, pages: Vec<Page<A::Page>>) {
         assert!(self.leader.is_none(), "a leader has applied everything that may be stable");
         let state = State::from_pages(self.config.replica.shard, pages, self.config.rules);
-        self.state = state.linked(self.config.application.as_deref());
+        self.state = state.linked(&self.config);
     }
 }

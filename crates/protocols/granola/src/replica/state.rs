@@ -8,6 +8,7 @@ use quorate_core::log::divide;
 use quorate_core::{ClockTime, ShardId, TransactionId};
 
 use crate::application::{Answer, Application};
+use crate::config::ReplicaConfig;
 use crate::entry::{Body, Ended, Ending, Entry, Final, Outcome, Page, Pending, Refusal, Vote, Voted};
 use crate::place::Place;
 use crate::rules::{Plant, Rules};
@@ -197,6 +198,11 @@ impl<A: Application> State<A> {
         self.queue.first().copied().filter(is_final)
     }
 
+    /// The last that was executed while this state was followed.
+    pub(super) fn executed(&self) -> Place {
+        self.executed
+    }
+
     /// Nothing below changes any more, as far as the log says; nothing at all, if nothing is pending.
     pub(super) fn horizon(&self) -> Option<Place> {
         self.queue.first().copied()
@@ -258,9 +264,10 @@ impl<A: Application> State<A> {
         Frozen { pages: VecDeque::new(), application: self.application.freeze(below), page_bytes_max }
     }
 
-    /// The same, where the application is linked with what the keyspace names.
-    pub(super) fn linked(mut self, application: Option<&str>) -> Self {
-        if let Some(name) = application {
+    /// The same, where the application is linked with what the keyspace names, and retains what it says.
+    pub(super) fn linked(mut self, config: &ReplicaConfig) -> Self {
+        self.application.retain(config.retention);
+        if let Some(name) = &config.application {
             self.application.link(name);
         }
         self
@@ -274,7 +281,12 @@ impl<A: Application> State<A> {
             Page::Application(page) => Some(page),
             Page::Pending(_) | Page::Ended(_) | Page::Bounds { .. } => None,
         });
-        let mut state = State::new(shard, A::from_pages(of_application.collect()), rules);
+        let of_application: Vec<A::Page> = of_application.collect();
+        let is_silent = of_application.is_empty();
+        let mut state = State::new(shard, A::from_pages(of_application), rules);
+        if is_silent {
+            state.application.forget_history();
+        }
         for page in others {
             match page {
                 Page::Application(_) => {}

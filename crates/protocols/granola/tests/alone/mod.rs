@@ -3,6 +3,7 @@
 //! Scripts tell what a cluster does, where a question that is asked once too often is answered all the same. Here it is one line more.
 
 mod client;
+mod consumers;
 mod held;
 mod hub;
 mod shard;

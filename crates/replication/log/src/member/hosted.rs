@@ -138,8 +138,29 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
         match self.replica().status() {
             Status::Recovering => changes::Answer::unable("it learns from the others what it has lost"),
             Status::Retired => changes::Answer::unable("it is no member of its group any more"),
-            Status::Normal | Status::ViewChanging => self.machine().changes(request),
+            Status::Normal | Status::ViewChanging if self.leading().is_some() => {
+                self.machine().changes(request)
+            }
+            // A log may say nothing for long of what is certain by now.
+            Status::Normal | Status::ViewChanging if request.from.is_none() => {
+                changes::Answer::unable("another replica leads, and knows where a consumer begins")
+            }
+            Status::Normal | Status::ViewChanging => match self.machine().changes(request) {
+                // The leader may be able to bring a consumer on even where nothing is appended.
+                changes::Answer::Page(page) if request.from == Some(page.to) => {
+                    changes::Answer::unable("another replica leads, and may know more")
+                }
+                answer => answer,
+            },
         }
+    }
+
+    fn follow() -> Option<<Self as Machine>::Command> {
+        M::follow().map(Part::Own)
+    }
+
+    fn retained(&self) -> changes::Retained {
+        self.machine().retained()
     }
 
     fn consultation(event: &<Self as Machine>::Event) -> Option<&Consultation> {

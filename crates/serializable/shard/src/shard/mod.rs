@@ -16,11 +16,13 @@
 //! | `work` | an operation while it runs |
 //! | `batch` | conditions and steps |
 //! | `frozen` | states that are read at one place, for a backup |
+//! | `history` | what was written, for consumers of changes |
 //! | `procedures` | which procedures there are, and calls of them |
 
 mod batch;
 mod bounds;
 mod frozen;
+mod history;
 mod leaves;
 mod locks;
 mod procedures;
@@ -29,9 +31,10 @@ mod work;
 
 use std::collections::BTreeMap;
 
+use quorate_core::changes::{self, Retention};
 use quorate_core::landmark::{FewKeys, few};
 use quorate_core::verify::{Digester, Item};
-use quorate_core::{Key, TransactionId, Value};
+use quorate_core::{ClientId, ClockTime, Key, Timestamp, TransactionId, Value};
 use quorate_granola::{Answer as Answered, Application, Keyed, Place, Prepared, Read};
 
 use crate::answer::{Answer, Found, FoundKey, Held, Refusal};
@@ -39,6 +42,8 @@ use crate::library::{Library, NoProcedures};
 use crate::operation::{Freeze, Malformed, Operation, ReadFrozen, SCAN_KEYS_MAX, Step};
 pub(crate) use batch::SCAN_BYTES;
 use frozen::FrozenStates;
+use history::History;
+pub use history::Written;
 use locks::{Access, Locks, Touched};
 use procedures::{Change, Procedures};
 pub use versions::Version;
@@ -58,6 +63,8 @@ pub struct ShardWith<L: Library> {
     prepared: BTreeMap<TransactionId, Waiting<L>>,
     /// States that are read as they were.
     frozen: FrozenStates,
+    /// What was written, as long as consumers of changes may ask for it.
+    history: History,
     /// How often something was out of order.
     disorders: u64,
     /// True if that does not stop it.
@@ -130,8 +137,15 @@ impl From<Malformed> for End {
 /// A part of the state of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// Keys with what they hold.
-    Keys(Vec<(Key, Version)>),
+    /// Keys with what they hold, and what was written.
+    Keys {
+        /// The keys; none in a page of what was written.
+        entries: Vec<(Key, Version)>,
+        /// What was written, in the serial order; nothing in a page of keys.
+        written: Vec<Written>,
+        /// In a page of what was written: the state has all that was written at this timestamp or above.
+        retained_from: Option<ClockTime>,
+    },
     /// Versions of procedures, each by its name, a byte zero and its number, the most significant byte first.
     Procedures(Vec<(Key, Version)>),
 }
@@ -141,6 +155,7 @@ pub enum Page {
 pub struct Frozen {
     procedures: versions::Frozen,
     keys: versions::Frozen,
+    history: history::Frozen,
 }
 
 impl<L: Library> Default for ShardWith<L> {
@@ -151,6 +166,7 @@ impl<L: Library> Default for ShardWith<L> {
             locks: Locks::default(),
             prepared: BTreeMap::new(),
             frozen: FrozenStates::default(),
+            history: History::default(),
             disorders: 0,
             allows_disorder: L::ALLOWS_DISORDER,
         }
@@ -254,6 +270,7 @@ impl<L: Library> ShardWith<L> {
 
     fn install(&mut self, place: Place, effect: Effect<L>) {
         let mut is_in_order = true;
+        self.history.note(place, &effect.writes);
         for (key, value) in effect.writes {
             is_in_order &= self.keys.write(place, &key, value);
         }
@@ -322,7 +339,7 @@ impl<L: Library> Keyed for ShardWith<L> {
         let mut frozen = self.freeze(None);
         let pages = std::iter::from_fn(|| Self::next_page(&mut frozen, usize::MAX));
         let keys = pages.flat_map(|page| match page {
-            Page::Keys(keys) | Page::Procedures(keys) => keys,
+            Page::Keys { entries: keys, .. } | Page::Procedures(keys) => keys,
         });
         keys.map(|(key, Version { place, value })| (key, place, value)).collect()
     }
@@ -417,6 +434,7 @@ impl<L: Library> Application for ShardWith<L> {
     fn settle(&mut self, below: Option<Place>) {
         self.keys.settle(below);
         self.procedures.settle(below);
+        self.history.settle(below);
         if let Some(below) = below {
             self.frozen.forget(below.timestamp);
         }
@@ -426,6 +444,7 @@ impl<L: Library> Application for ShardWith<L> {
         let is_open = self.keys.is_open(to) && self.procedures.code.is_open(to);
         self.note_order(to, is_open, "is undone, and was settled");
         self.frozen.rewind(to);
+        self.history.rewind(to);
         let undone = self.keys.rewind(to);
         let other_procedures = self.procedures.rewind(to);
         assert!(
@@ -443,7 +462,8 @@ impl<L: Library> Application for ShardWith<L> {
     }
 
     fn freeze(&self, below: Option<Place>) -> Frozen {
-        Frozen { procedures: self.procedures.code.freeze(below), keys: self.keys.freeze(below) }
+        let (procedures, keys) = (self.procedures.code.freeze(below), self.keys.freeze(below));
+        Frozen { procedures, keys, history: self.history.freeze(below) }
     }
 
     fn next_page(frozen: &mut Frozen, bytes_max: usize) -> Option<Page> {
@@ -451,13 +471,17 @@ impl<L: Library> Application for ShardWith<L> {
         if !procedures.is_empty() {
             return Some(Page::Procedures(procedures));
         }
-        let keys = frozen.keys.next_page(bytes_max);
-        (!keys.is_empty()).then_some(Page::Keys(keys))
+        let entries = frozen.keys.next_page(bytes_max);
+        if !entries.is_empty() {
+            return Some(Page::Keys { entries, written: Vec::new(), retained_from: None });
+        }
+        let (retained_from, written) = frozen.history.next_page(bytes_max)?;
+        Some(Page::Keys { entries, written, retained_from: Some(retained_from) })
     }
 
     fn digest(page: &Page, digester: &mut Digester) {
         let (space, held) = match page {
-            Page::Keys(held) => (Item::DATA, held),
+            Page::Keys { entries, .. } => (Item::DATA, entries),
             Page::Procedures(held) => (Item::PROCEDURE, held),
         };
         for (key, Version { place, value }) in held {
@@ -481,15 +505,41 @@ impl<L: Library> Application for ShardWith<L> {
         self.procedures.code.allow_disorder();
     }
 
+    fn retain(&mut self, retention: Retention) {
+        self.history.set_retention(retention);
+    }
+
+    fn forget_history(&mut self) {
+        self.history.forget();
+    }
+
+    fn retained(&self) -> changes::Retained {
+        let micros = self.history.horizon().map_or(0, ClockTime::as_micros);
+        let horizon = Timestamp { micros, client: ClientId(0) };
+        changes::Retained { bytes: self.history.bytes() as u64, horizon }
+    }
+
+    fn changes(&self, request: &changes::Request, certain: ClockTime) -> changes::Answer {
+        self.history.answer(request, certain)
+    }
+
     fn link(&mut self, name: &str) {
         self.procedures.application = Some(name.to_owned());
     }
 
     fn from_pages(pages: Vec<Page>) -> Self {
         let mut shard = Self::default();
+        if !pages.is_empty() {
+            shard.history.forget();
+        }
         for page in pages {
             match page {
-                Page::Keys(page) => page.into_iter().for_each(|(key, held)| shard.keys.restore(&key, held)),
+                Page::Keys { entries, written, retained_from } => {
+                    entries.into_iter().for_each(|(key, held)| shard.keys.restore(&key, held));
+                    if let Some(retained_from) = retained_from {
+                        shard.history.restore(retained_from, written);
+                    }
+                }
                 Page::Procedures(page) => {
                     page.into_iter().for_each(|(key, held)| shard.procedures.restore(&key, held));
                 }

@@ -375,7 +375,9 @@ fn contents(frozen: &mut Frozen) -> State {
     let mut state = State::default();
     for page in pages(frozen, 100) {
         match page {
-            Page::Keys(page) => state.keys.extend(page.into_iter().map(|(key, held)| (key.to_vec(), held))),
+            Page::Keys { entries, .. } => {
+                state.keys.extend(entries.into_iter().map(|(key, held)| (key.to_vec(), held)));
+            }
             Page::Procedures(page) => {
                 state.procedures.extend(page.into_iter().map(|(key, held)| (key.to_vec(), held)));
             }
