@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorate_core::changes::Retention;
 use quorate_core::hosted::Shards;
 use quorate_core::topology::{Grants, SpeculationVariant};
 use quorate_core::{ClientId, GroupSize, Groups, ReplicaId, ShardId};
@@ -110,6 +111,10 @@ pub struct ReplicaConfig {
     pub attention_interval: Duration,
     /// Snapshots can be read for so long at least, and endings are remembered.
     pub floor_lag: Duration,
+    /// How much of what has committed is retained for consumers of changes.
+    pub retention: Retention,
+    /// Consumers of changes are so far behind the clock at least: then they raise no timestamp of a transaction that is under way.
+    pub follow_lag: Duration,
     /// A snapshot that was not granted is refused if it lies further ahead of the clock of the leader, and so is a session that has seen a
     /// timestamp further ahead.
     pub ahead_max: Duration,
@@ -142,6 +147,8 @@ impl ReplicaConfig {
             idle_timeout: Duration::from_secs(60),
             attention_interval: Duration::from_millis(500),
             floor_lag: Duration::from_secs(10),
+            retention: Retention::default(),
+            follow_lag: Duration::from_secs(1),
             ahead_max: Duration::from_secs(30),
             waiting_max: 100_000,
             scan_page_max: 1_000,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quorate_core::command::Outcome;
 use quorate_core::transaction::KeyVersion;
-use quorate_core::{ClockTime, Key, ReplicaId, ReplicaIndex, ShardId, TransactionId, View, Write};
+use quorate_core::{ClockTime, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, View, Write};
 
 use crate::message::{Holder, Life};
 
@@ -134,6 +134,8 @@ pub enum Page {
         grants: Vec<Holder>,
         /// The latest snapshots that have read keys at nodes of transactions that had written them.
         readers: Vec<(Key, ClockTime)>,
+        /// Every version at this timestamp or above is there; none, if the replica does not say.
+        retained_from: Option<Timestamp>,
     },
     /// Decisions of a home.
     Decisions(Vec<Remembered>),

@@ -1,5 +1,6 @@
 //! How replicas of STR are hosted.
 
+use quorate_core::changes;
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
     Admission, Held, Holdings, HostedOnLog, Seat, Speculating, StoredVersion, Urgency,
@@ -76,6 +77,24 @@ impl HostedOnLog for Replica {
         match self {
             Replica::Shard(_) => None,
             Replica::Home(home) => Some(home.speculating()),
+        }
+    }
+
+    fn follow() -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::Follow)
+    }
+
+    fn changes(&self, request: &changes::Request) -> changes::Answer {
+        match self {
+            Replica::Shard(shard) => shard.changes(request),
+            Replica::Home(_) => changes::Answer::unable("it belongs to a home, which holds no keys"),
+        }
+    }
+
+    fn retained(&self) -> changes::Retained {
+        match self {
+            Replica::Shard(shard) => shard.retained(),
+            Replica::Home(_) => changes::Retained::default(),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::config::ReplicaConfig;
 use crate::entry::{Entry, Frozen, Page};
 use crate::home::Home;
 use crate::message::{Life, Message};
+use crate::reasons;
 use crate::shard::Shard;
 
 /// The outbox of a replica. All that it says is sent unordered: it promises nothing that its disk has to remember, because what it tells of
@@ -40,6 +41,8 @@ pub enum ReplicaCommand {
     /// These are all machines of its keyspace on its node. Between them nothing is lost or overtaken. To be told when it starts, and
     /// whenever that changes.
     Meet(Vec<ReplicaId>),
+    /// A consumer asks for changes.
+    Follow,
 }
 
 /// A message of a replica to its host.
@@ -132,6 +135,12 @@ impl LogMachine for Replica {
             }
             (Replica::Home(home), Input::Command(ReplicaCommand::Meet(neighbours))) => {
                 home.meet(&neighbours, context, log, outbox);
+            }
+            (Replica::Shard(shard), Input::Command(ReplicaCommand::Follow)) => {
+                shard.on_follow(context, log, outbox);
+            }
+            (Replica::Home(_), Input::Command(ReplicaCommand::Follow)) => {
+                outbox.ignored(reasons::SHARDS_ONLY)
             }
         }
     }

@@ -9,6 +9,8 @@ pub(crate) const CLIENTS_ONLY: &str = "only clients are told so";
 pub(crate) const REPLICAS_ONLY: &str = "only replicas are told so";
 /// A message for homes has come to a replica of a shard.
 pub(crate) const HOMES_ONLY: &str = "only homes are told so";
+/// A consumer of changes asks the machine of a home.
+pub(crate) const SHARDS_ONLY: &str = "only shards have changes";
 /// A client says what only replicas may say, or a replica of a shard what only homes may say.
 pub(crate) const NOT_ITS_PLACE: &str = "the sender has no say in this";
 /// A client asks under the name of another.

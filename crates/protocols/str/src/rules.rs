@@ -47,6 +47,10 @@ quorate_core::plants! {
         "a reader of all keys for a backup is not noted";
     BackupsDoNotWait = "S25", "6.3", Hunt::ALL_FAULTS,
         "a reader of all keys for a backup does not wait for what may commit below its snapshot";
+    PendingPassedOver = "S22", "6.5", Hunt::ALL_FAULTS,
+        "consumers of changes are told that nothing else commits below a snapshot, whether something is pending there or not";
+    ConsumersUnnoted = "S23", "6.3", Hunt::ALL_FAULTS,
+        "a consumer of changes is not noted as a reader of all keys";
 }
 
 /// The rules that the machines of this crate follow.

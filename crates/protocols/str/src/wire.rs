@@ -228,7 +228,12 @@ alternatives!(Entry, "str.Entry", fields {
 
 alternatives!(Page, "str.Page",
     messages {
-        4 Bounds { 1 floor: Fixed64, 2 grants: Repeated<Nested>, 3 readers: Repeated<Reader> }
+        4 Bounds {
+            1 floor: Fixed64,
+            2 grants: Repeated<Nested>,
+            3 readers: Repeated<Reader>,
+            4 retained_from: Optional<Nested>,
+        }
         6 HomeBounds { 1 forgotten: Fixed64 }
     },
     fields {

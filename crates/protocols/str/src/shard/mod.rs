@@ -7,6 +7,7 @@
 //! | `certification` | transactions are let in, announced, and voted on |
 //! | `reads` | snapshots are read, and wait for what they may have to include |
 //! | `grants` | snapshots are granted to replicas |
+//! | `changes` | what has committed is told to consumers |
 //! | `ending` | outcomes are taken over, and asked for |
 //! | `invariants` | what holds between any two steps |
 //!
@@ -14,6 +15,7 @@
 //! votes as if everything that it was ever granted had been read (ADR 0050).
 
 mod certification;
+mod changes;
 mod ending;
 mod grants;
 mod invariants;
@@ -58,6 +60,8 @@ pub struct Shard {
     waiters: usize,
     /// Up to where this life may serve snapshots.
     bound: ClockTime,
+    /// Up to here this life has promised consumers of changes that nothing else commits, but for what is pending.
+    promised: ClockTime,
     /// When the leader was asked for a grant last, and whether anybody has read since it was granted.
     asked_at: Option<Instant>,
     is_read: bool,
@@ -106,6 +110,7 @@ impl Shard {
             ungranted: Vec::new(),
             waiters: 0,
             bound: ClockTime::default(),
+            promised: ClockTime::default(),
             asked_at: None,
             is_read: false,
             leader: None,
@@ -254,7 +259,7 @@ impl Shard {
             Entry::Prepared(prepared) => self.on_prepared(prepared, context, log, outbox),
             Entry::Decided(decided) => self.on_decided(decided, context, log, outbox),
             Entry::Granted(granted) => self.on_granted(granted, context, log, outbox),
-            Entry::Floor(floor) => self.state.raise_floor(*floor),
+            Entry::Floor(floor) => self.state.raise_floor(*floor, self.config.retention),
             Entry::Recorded(_) | Entry::Settled(_) | Entry::Forgotten(_) => {
                 unreachable!("the log of a shard has no entries of a home")
             }
@@ -432,7 +437,8 @@ impl Shard {
     }
 
     pub(crate) fn superfluous(&self) -> usize {
-        self.state.versions.superfluous(self.state.floor_timestamp())
+        let collected = self.state.floor_timestamp().min(self.state.history.horizon());
+        self.state.versions.superfluous(collected)
     }
 
     pub(crate) fn waiters(&self) -> usize {

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use quorate_core::changes::Retention;
 use quorate_core::command::Outcome;
 use quorate_core::hash::FixedMap;
 use quorate_core::log::divide;
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{ClockTime, Key, KeyRange, ReplicaIndex, Timestamp, TransactionId};
-use quorate_store::Versions;
+use quorate_store::{History, Versions};
 
 use crate::entry::{Decided, Ended, Frozen, Granted, Page, Prepared};
 use crate::message::Holder;
@@ -23,6 +24,8 @@ const COLLECTED_MAX: usize = 100_000;
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) versions: Versions,
+    /// Which of them are retained for consumers of changes.
+    pub(super) history: History,
     pub(super) prepared: BTreeMap<TransactionId, Arc<Prepared>>,
     ended: FixedMap<TransactionId, (Outcome, ClockTime)>,
     /// The transactions that have ended, by the snapshot that the floor must have passed.
@@ -77,6 +80,7 @@ impl State {
         match decided.outcome {
             Outcome::Committed(timestamp) => {
                 self.committed += 1;
+                self.history.note(timestamp, &prepared.writes);
                 // One that stands on top of another may be decided here before it, so versions come in any order.
                 for write in &prepared.writes {
                     self.versions.install(&write.key, timestamp, write.value.clone());
@@ -106,8 +110,8 @@ impl State {
         }
     }
 
-    /// Forgets what lies below a floor.
-    pub(super) fn raise_floor(&mut self, floor: ClockTime) {
+    /// Forgets what lies below a floor, but for versions that are retained.
+    pub(super) fn raise_floor(&mut self, floor: ClockTime, retention: Retention) {
         self.floor = self.floor.max(floor);
         while let Some((snapshot, id)) = self.fading.first().copied()
             && snapshot < self.floor
@@ -117,8 +121,10 @@ impl State {
         }
         let kept = self.floor;
         self.readers.retain(|_, snapshot| *snapshot >= kept);
+        // All replicas let go the same with the same entry.
+        self.history.retain(self.floor_timestamp(), retention, usize::MAX);
         // Further keys are collected with the next floor.
-        self.versions.collect(self.floor_timestamp(), COLLECTED_MAX);
+        self.versions.collect(self.history.horizon(), COLLECTED_MAX);
     }
 
     /// Below this timestamp versions may have been collected.
@@ -166,12 +172,14 @@ impl State {
             floor: self.floor,
             grants: self.grants.values().copied().collect(),
             readers: self.readers.iter().map(|(key, snapshot)| (key.clone(), *snapshot)).collect(),
+            retained_from: Some(self.history.horizon()),
         });
         Frozen { pages }
     }
 
     pub(super) fn from_pages(pages: Vec<Page>) -> Self {
         let mut state = State::default();
+        let mut horizon = None;
         for page in pages {
             match page {
                 Page::Versions(versions) => {
@@ -183,7 +191,8 @@ impl State {
                     state.prepared.extend(prepared.into_iter().map(|one| (one.transaction, one)));
                 }
                 Page::Ended(page) => page.into_iter().for_each(|ended| state.remember(ended)),
-                Page::Bounds { floor, grants, readers } => {
+                Page::Bounds { floor, grants, readers, retained_from } => {
+                    horizon = retained_from;
                     state.floor = floor;
                     state.grants = grants.into_iter().map(|holder| (holder.replica, holder)).collect();
                     state.readers = readers.into_iter().collect();
@@ -193,6 +202,9 @@ impl State {
                 }
             }
         }
+        // A program that knows no horizon may have collected anything below its floor.
+        let horizon = horizon.unwrap_or_else(|| state.floor_timestamp());
+        state.history.rebuild(horizon, &state.versions);
         state
     }
 }

@@ -4,6 +4,7 @@ mod lives;
 
 use std::sync::Arc;
 
+use quorate_core::changes::Retention;
 use quorate_core::log::Position;
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{Groups, Members};
@@ -252,7 +253,7 @@ fn a_bound_is_told_with_the_latest_clock_that_has_granted_it() {
 /// The bounds of the last page.
 fn bounds(shard: &Alone) -> (u64, Vec<Holder>, Vec<(Key, ClockTime)>) {
     match shard.pages().pop() {
-        Some(Page::Bounds { floor, grants, readers }) => (floor.as_micros(), grants, readers),
+        Some(Page::Bounds { floor, grants, readers, .. }) => (floor.as_micros(), grants, readers),
         other => panic!("it comes last: {other:?}"),
     }
 }
@@ -452,7 +453,7 @@ fn a_transaction_that_has_ended_or_is_on_its_way_is_not_let_in_again() {
 /// However many there are.
 #[test]
 fn a_floor_collects_what_lies_below_it() {
-    let mut shard = backup(|_| {});
+    let mut shard = backup(|config| config.retention = Retention::NONE);
     let words: String = (0..2_500).map(|number| format!("key{number:04}=x ")).collect();
     for (sequence, micros) in [(1, 900), (2, 1_000)] {
         shard.follows(&prepared(sequence, 500, &words));

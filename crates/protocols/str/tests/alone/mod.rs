@@ -4,6 +4,7 @@
 //! the node on which the machine is, and 4 that of others.
 
 mod client;
+mod consumers;
 mod decisions;
 mod holding;
 mod home;

@@ -51,7 +51,7 @@ fn prepared(sequence: u64, words: &str) -> Arc<Prepared> {
 }
 
 fn bounds(grants: Vec<Holder>) -> Page {
-    Page::Bounds { floor: at(0), grants, readers: Vec::new() }
+    Page::Bounds { floor: at(0), grants, readers: Vec::new(), retained_from: None }
 }
 
 fn is_replaced(shard: &mut Alone, pages: Vec<Page>) {

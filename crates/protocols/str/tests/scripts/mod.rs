@@ -194,9 +194,12 @@ fn planted_bugs_lead_to_anomalies() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// What they tell a consumer is in no script: see `alone::consumers`.
+const OF_CONSUMERS: [Plant; 2] = [Plant::PendingPassedOver, Plant::ConsumersUnnoted];
+
 #[test]
 fn every_plant_is_played() {
-    for plant in Plant::ALL {
+    for plant in Plant::ALL.into_iter().filter(|plant| !OF_CONSUMERS.contains(plant)) {
         assert!(ANOMALIES.iter().any(|anomaly| anomaly.plant == plant), "{} is not played", plant.id());
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::changes::Retention;
 use quorate_core::command::{Command, Event, Freshness, Routes};
 use quorate_core::hosted::{Holdings, Shards};
 use quorate_core::log::LogMachine;
@@ -49,6 +50,7 @@ impl Play for Cluster {
         let shards = Shards { first: ShardId(1), count: self.shards };
         let usual = ReplicaConfig::new(id, groups.size, shards);
         Replica::new(ReplicaConfig {
+            retention: Retention::NONE,
             rules: self.rules,
             groups: groups.clone(),
             orders_sessions: self.orders_sessions,

@@ -19,7 +19,12 @@ fn a_life_is_another_one_whichever_number_it_has() {
         assert_eq!(only(shard.hears("4/r0", read_at(1, 900, vec![key("elm")])), "holds"), NOTHING);
         shard.machine.replace_state(
             Position(9),
-            vec![Page::Bounds { floor: at(0), grants: vec![holder(1, life, 6_000)], readers: vec![] }],
+            vec![Page::Bounds {
+                floor: at(0),
+                grants: vec![holder(1, life, 6_000)],
+                readers: vec![],
+                retained_from: None,
+            }],
         );
         assert_eq!(shard.hears("3/r0", prepare(2, 500, "elm=x", true)), ["3/r0 ← LOCAL-VOTE c1.2 @6001"]);
         assert_eq!(only(shard.hears("4/r0", read_at(2, 901, vec![key("elm")])), "holds"), NOTHING);
