@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use quorate_core::changes::{Answer, Change, Follower, Outcome, Page, Request};
+use quorate_core::changes::{Answer, Change, Follower, Outcome, Page, Request, Retention};
 use quorate_core::hosted::{HostedReplica, StoredVersion};
 use quorate_core::{Instant, KeyRange, Random, ReplicaIndex, ShardId, Timestamp};
 
@@ -41,6 +41,13 @@ pub(crate) fn has_consumers<S: System>(seed: u64, plant: Option<&str>) -> bool {
         None => Random::stream(seed, "consumers").chance(PROBABILITY),
         Some(id) => S::FEED_PLANTS.contains(&id),
     }
+}
+
+/// How much is retained for consumers: everything, or so little that some are too late.
+pub(crate) fn draw_retention(random: &mut Random) -> Retention {
+    let time = [200, 2_000, 1_000_000][random.index(3)];
+    let bytes = [1_000, usize::MAX, usize::MAX][random.index(3)];
+    Retention { time: Duration::from_millis(time), bytes }
 }
 
 /// The consumers of all shards.
@@ -113,6 +120,14 @@ impl Consumers {
         self.follows = false;
     }
 
+    /// Nothing is promised any more of what a shard tells that is lost, or that has lost more than it survives.
+    pub(crate) fn give_up_lost<S: System>(&mut self, cluster: &Cluster<S>) {
+        let lost = cluster.shard_losses.lost().map(|lost| lost.shard);
+        let void = cluster.accepted_losses.loss().map(|loss| &loss.groups);
+        let is_kept = |shard| Some(shard) != lost && void.is_none_or(|groups| !groups.contains(&shard));
+        self.consumers.retain(|consumer| is_kept(consumer.shard));
+    }
+
     /// True if everything up to a timestamp was told.
     pub(crate) fn have_come_to(&self, latest: Timestamp) -> bool {
         self.consumers.iter().all(|consumer| consumer.follower.position() > Some(latest))
@@ -147,7 +162,7 @@ impl Consumers {
                 }
             }
         }
-        invariants::changes_are_told_once(&stretches, &retold, written, stored)
+        invariants::changes_are_told_once(&stretches, &retold, (written, S::ORDERS_BY_NAME), stored)
     }
 }
 

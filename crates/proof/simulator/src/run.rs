@@ -676,6 +676,9 @@ impl<S: System> Simulation<S> {
             return;
         }
         let latest = self.clients.latest();
+        if let Some(consumers) = &mut self.consumers {
+            consumers.give_up_lost(&self.cluster);
+        }
         let limit = self.cluster.instant_after(CATCHING_UP_MAX);
         self.until(limit, |simulation| {
             simulation.consumers.as_ref().is_none_or(|consumers| consumers.have_come_to(latest))

@@ -20,6 +20,16 @@ fn the_rules_hold_without_faults() {
     assert_eq!(violations(&options), [""; 0]);
 }
 
+/// In a quarter of the seeds consumers follow what commits.
+#[test]
+fn consumers_of_changes_are_told_what_has_committed() {
+    let options = Options { system: SystemKind::SERIALIZABLE, repeat_every: 0, ..Options::new(100..=120) };
+    let report = run(&options, |_| true);
+    assert_eq!(told(&report), [""; 0]);
+    let changes = &report.happened["changes told to consumers"];
+    assert!(changes.seeds >= 3 && changes.times > 200, "{changes:?}");
+}
+
 /// Of two shards that have as much as they may, neither may refuse what the other waits for.
 #[test]
 fn shards_that_refuse_new_work_end_what_they_have_begun() {

@@ -20,11 +20,11 @@ pub struct Retold {
 }
 
 /// Consumers were told the changes that have committed, and no others. `written` are the transactions of which clients know that they have, with
-/// the shards at which each has written; `stored` are the versions that replicas of shards hold.
+/// the shards at which each has written, and whether two of one client may have one timestamp; `stored` are the versions that replicas of shards hold.
 pub fn changes_are_told_once(
     told: &[Stretch],
     retold: &[Retold],
-    written: &BTreeMap<Timestamp, BTreeSet<ShardId>>,
+    (written, may_share): (&BTreeMap<Timestamp, BTreeSet<ShardId>>, bool),
     stored: &[(ShardId, Vec<StoredVersion>)],
 ) -> Finding {
     let mut broken = Vec::new();
@@ -34,20 +34,22 @@ pub fn changes_are_told_once(
         }
     };
     for stretch in told {
-        for pair in stretch.changes.windows(2).filter(|pair| pair[0].timestamp >= pair[1].timestamp) {
+        let is_wrong = |first, second| if may_share { first > second } else { first >= second };
+        for pair in stretch.changes.windows(2).filter(|pair| is_wrong(pair[0].timestamp, pair[1].timestamp)) {
             let [first, second] = [pair[0].timestamp, pair[1].timestamp];
             note("out-of-order", format!("{}: {second} was told after {first}", stretch.shard));
         }
         for (timestamp, shards) in written.range(stretch.from..stretch.to) {
-            if shards.contains(&stretch.shard) && find(stretch, *timestamp).is_none() {
+            if shards.contains(&stretch.shard) && find(stretch, *timestamp).is_empty() {
                 note("missed", format!("{}: {timestamp} has committed, and was not told", stretch.shard));
             }
         }
         let versions = stored.iter().filter(|(shard, _)| *shard == stretch.shard).flat_map(|(_, held)| held);
         for (key, timestamp, value) in versions {
             let is_inside = (stretch.from..stretch.to).contains(timestamp);
-            let write = find(stretch, *timestamp)
-                .and_then(|change| change.writes.iter().find(|write| write.key == *key));
+            // The last of those that have this timestamp has left it.
+            let mut writes = find(stretch, *timestamp).iter().flat_map(|change| &change.writes);
+            let write = writes.rfind(|write| write.key == *key);
             if is_inside && write.is_none_or(|write| write.value != *value) {
                 let explain = format!(
                     "{}: {key:?} holds {value:?} since {timestamp}, and {write:?} was told",
@@ -71,9 +73,11 @@ pub fn changes_are_told_once(
     finding(broken)
 }
 
-fn find(stretch: &Stretch, timestamp: Timestamp) -> Option<&Change> {
-    let at = stretch.changes.binary_search_by_key(&timestamp, |change| change.timestamp).ok()?;
-    stretch.changes.get(at)
+/// The changes of a timestamp.
+fn find(stretch: &Stretch, timestamp: Timestamp) -> &[Change] {
+    let from = stretch.changes.partition_point(|change| change.timestamp < timestamp);
+    let to = stretch.changes.partition_point(|change| change.timestamp <= timestamp);
+    stretch.changes.get(from..to).unwrap_or_default()
 }
 
 /// The first difference between what was told and what is told now.
@@ -117,10 +121,19 @@ mod tests {
         written: &[u64],
         stored: &[(ShardId, Vec<StoredVersion>)],
     ) -> Vec<String> {
+        judge_of(told, retold, (written, false), stored)
+    }
+
+    fn judge_of(
+        told: Stretch,
+        retold: &[Stretch],
+        (written, may_share): (&[u64], bool),
+        stored: &[(ShardId, Vec<StoredVersion>)],
+    ) -> Vec<String> {
         let by = ReplicaId { shard: SHARD, index: Default::default() };
         let retold: Vec<_> = retold.iter().cloned().map(|stretch| Retold { by, stretch }).collect();
         let written = written.iter().map(|micros| (at(*micros), [SHARD].into())).collect();
-        match changes_are_told_once(&[told], &retold, &written, stored) {
+        match changes_are_told_once(&[told], &retold, (&written, may_share), stored) {
             Finding::Broken(broken) => broken.into_iter().map(|broken| broken.anomaly).collect(),
             _ => Vec::new(),
         }
@@ -132,6 +145,18 @@ mod tests {
         let retold = [told.clone(), stretch(25, &[10, 20])];
         let stored = [version(30, "30"), version(50, "later"), version(9, "earlier")];
         assert_eq!(judge(told, &retold, &[9, 10, 20, 30, 50], &stored), [""; 0]);
+    }
+
+    #[test]
+    fn where_timestamps_are_shared_the_last_of_them_leaves_its_version() {
+        let mut told = stretch(50, &[10, 30, 30]);
+        told.changes[1].writes[0].value = Some(Value::from("first"));
+        let judge = |told: &Stretch, stored| {
+            judge_of(told.clone(), std::slice::from_ref(told), (&[30], true), &[stored])
+        };
+        assert_eq!(judge(&told, version(30, "30")), [""; 0]);
+        assert_eq!(judge(&told, version(30, "first")), ["missed"]);
+        assert_eq!(judge_of(stretch(50, &[30, 10]), &[], (&[], true), &[]), ["out-of-order"]);
     }
 
     #[test]

@@ -112,6 +112,8 @@ impl System for Serializable {
     const RUNS_ONE_ROUND: bool = true;
     const LOSES_SHARDS: bool = true;
     const ACCEPTS_LOSSES: bool = true;
+    const TELLS_CHANGES: bool = true;
+    const FEED_PLANTS: &'static [&'static str] = &["G26", "G27"];
     const ISOLATION: Isolation = Isolation::Serializable;
 
     const STANDS_ON_LOG: bool = true;

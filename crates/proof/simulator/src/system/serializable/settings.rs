@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use quorate_core::changes::Retention;
 use quorate_core::{ClientId, Random};
 use quorate_granola::{CoordinatorConfig, Locking, ReplicaConfig, Rules};
 
 use quorate_log::member::Config;
 
+use crate::consumers::{draw_retention, has_consumers};
+use crate::system::serializable::Serializable;
 use crate::system::{Sketch, on_log, shrink_to};
 
 /// How the machines are set up.
@@ -50,6 +53,10 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         ceiling_ahead: Duration::from_millis([1, 50, 500][random.index(3)]),
         strangers_max: [100, 100_000][random.index(2)],
         vote_delay_max: Duration::from_millis([0, 0, 20, 250][random.index(4)]),
+        retention: match has_consumers::<Serializable>(sketch.seed, options.plant_id()) {
+            true => draw_retention(&mut Random::stream(sketch.seed, "retention")),
+            false => Retention::NONE,
+        },
         ..ReplicaConfig::new(Default::default(), group, Default::default())
     };
     Settings { replica: log.with(replica), coordinator }
@@ -74,6 +81,7 @@ pub(super) fn for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
         floor_lag: floor,
         attention_interval: Duration::from_millis(10),
         finals_delay: Duration::from_millis(2),
+        retention: Retention::NONE,
         ..ReplicaConfig::new(Default::default(), sketch.group, Default::default())
     };
     Settings { replica: on_log::for_crashes(sketch).with(replica), coordinator }

@@ -99,6 +99,8 @@ impl System for Snapshot {
     const BACKUP_PLANTS: &'static [&'static str] = &["S24", "S25"];
     const ISOLATION: Isolation = Isolation::Snapshot;
     const CHANGES_GROUPS: bool = true;
+    const TELLS_CHANGES: bool = true;
+    const FEED_PLANTS: &'static [&'static str] = &["S22", "S23"];
 
     fn settings_for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
         settings::for_crashes(sketch, collects)

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use quorate_core::changes::Retention;
 use quorate_core::topology::Grants;
 use quorate_core::{ClientId, Random};
 use quorate_log::member::Config;
 use quorate_str::tuner::{Setting, TunerConfig};
 use quorate_str::{CoordinatorConfig, ReplicaConfig, Rules, Variant};
 
+use crate::consumers::{draw_retention, has_consumers};
 use crate::crash_points::Configuration;
+use crate::system::snapshot::Snapshot;
 use crate::system::{Sketch, on_log, shrink_to};
 
 /// How the machines are set up.
@@ -47,6 +50,12 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         true => Grants::Leader,
         false => Grants::All,
     };
+    let (mut retention, mut follow_lag) = (Retention::NONE, Duration::ZERO);
+    if has_consumers::<Snapshot>(sketch.seed, options.plant_id()) {
+        let mut random = Random::stream(sketch.seed, "retention");
+        retention = draw_retention(&mut random);
+        follow_lag = Duration::from_millis([0, random.between(1, 1_000)][random.index(2)]);
+    }
     let replica = ReplicaConfig {
         rules,
         journals: true,
@@ -62,6 +71,8 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         idle_timeout: Duration::from_secs(5),
         attention_interval: Duration::from_millis(random.between(5, 200)),
         floor_lag,
+        retention,
+        follow_lag,
         scan_page_max: [1, 2, 1_000][random.index(3)].max(least),
         page_bytes_max: [200, 2_000, 1024 * 1024][random.index(3)].max(on_log::page_bytes_min(round_trip)),
         ..ReplicaConfig::new(Default::default(), group, Default::default())
@@ -88,6 +99,7 @@ pub(super) fn for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
         certify_timeout: Duration::from_millis(500),
         attention_interval: Duration::from_millis(5),
         floor_lag,
+        retention: Retention::NONE,
         ..ReplicaConfig::new(Default::default(), sketch.group, Default::default())
     };
     let coordinator = CoordinatorConfig {

@@ -6,7 +6,7 @@ use quorate_core::topology::SerialOrder;
 use quorate_core::{ClientId, GroupSize, Random};
 use quorate_tapir::{Boot, CoordinatorConfig, ReplicaConfig, Retention, Rules};
 
-use crate::consumers::has_consumers;
+use crate::consumers::{draw_retention, has_consumers};
 use crate::crash_points::Configuration;
 use crate::options::Options;
 use crate::system::strict::Strict;
@@ -43,13 +43,6 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         replica.checkpoint_lag_followed = Duration::from_millis(random.between(20, 3_000));
     }
     Settings { coordinator, replica }
-}
-
-/// How much is retained for consumers: everything, or so little that some are too late.
-fn draw_retention(random: &mut Random) -> Retention {
-    let time = [200, 2_000, 1_000_000][random.index(3)];
-    let bytes = [1_000, usize::MAX, usize::MAX][random.index(3)];
-    Retention { time: Duration::from_millis(time), bytes }
 }
 
 /// True if floors are searched for while a seed runs.
