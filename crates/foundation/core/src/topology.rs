@@ -97,7 +97,7 @@ impl Isolation {
 
     /// True if replicas tell consumers what has committed: see [`crate::changes`].
     pub const fn tells_changes(self) -> bool {
-        matches!(self, Isolation::Strict)
+        matches!(self, Isolation::Strict | Isolation::Serializable | Isolation::Snapshot)
     }
 
     /// True if transactions run at nodes, each of which has a machine for them in a [home](Keyspace::homes).

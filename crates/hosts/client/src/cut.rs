@@ -231,12 +231,18 @@ impl Cut {
     /// # Errors
     /// [`Invalid::Unsupported`] if keyspaces of this isolation tell no changes.
     pub fn cursor(&self) -> Result<Cursor> {
-        match &self.at {
-            At::Below(below) if self.definition.isolation.tells_changes() => {
-                let positions = self.shards().into_iter().map(|shard| (shard, *below)).collect();
+        let below = match &self.at {
+            At::Below(below) => Some(*below),
+            // What is frozen stands before the first place of this timestamp.
+            At::Frozen { at, .. } => Some(Timestamp { micros: at.as_micros(), client: ClientId(0) }),
+            At::Site { .. } => None,
+        };
+        match below.filter(|_| self.definition.isolation.tells_changes()) {
+            Some(below) => {
+                let positions = self.shards().into_iter().map(|shard| (shard, below)).collect();
                 Ok(Cursor::begin(&self.definition, positions))
             }
-            _ => {
+            None => {
                 let Definition { name, isolation, .. } = &self.definition;
                 Err(Invalid::Unsupported { name: name.clone(), isolation: *isolation }.into())
             }

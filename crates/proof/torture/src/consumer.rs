@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use quorate::{
-    ChangePage, Changes, Cursor, Database, Error, Key, Keyspace, ShardId, Timestamp, Value, Write,
+    ChangePage, Changes, Cursor, CutEntry, Database, Error, Isolation, Key, Keyspace, ShardId, Timestamp,
+    Value, Write,
 };
 use quorate_cluster::Failure;
 use tokio::sync::watch;
@@ -17,8 +18,8 @@ const LIFE: Duration = Duration::from_secs(2);
 /// Once nothing is written any more, it has this time to come to the end.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The keys of one page of the last scan.
-const PAGE: u32 = 1_000;
+/// The shards have this time to come to the instant at which the keyspace is read.
+const CUT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// No more troubles are told.
 const TROUBLES_MAX: usize = 5;
@@ -38,6 +39,8 @@ pub struct Consumed {
     pub lives: u64,
     /// The longest time between two pages.
     pub gap: Duration,
+    /// True if two transactions of one client may have one timestamp.
+    may_share: bool,
     /// The mistakes that it has found.
     troubles: Vec<String>,
     last: BTreeMap<ShardId, Timestamp>,
@@ -55,10 +58,14 @@ impl Consumer {
     }
 
     /// Lets it come to the end, once nobody writes any more, and judges what it was told.
-    pub(crate) async fn end(self, keyspace: &Keyspace) -> Result<(Consumed, Vec<String>), Failure> {
-        let (state, timestamp) = read_all(keyspace).await?;
+    pub(crate) async fn end(
+        self,
+        db: &Database,
+        keyspace: &Keyspace,
+    ) -> Result<(Consumed, Vec<String>), Failure> {
+        let (state, end) = read_all(db, keyspace).await?;
         // The task may have ended by itself, and tells why.
-        let _ = self.until.send(Some(timestamp));
+        let _ = self.until.send(Some(end));
         let mut consumed =
             self.task.await.map_err(|_| Failure::failed("the consumer of changes has panicked"))?;
         let told = consumed.state.iter().filter_map(|(key, (_, value))| Some((key.clone(), value.clone()?)));
@@ -77,11 +84,13 @@ async fn follow(
     mut changes: Changes,
     wanted: watch::Receiver<Option<Timestamp>>,
 ) -> Consumed {
-    let (mut consumed, mut born, mut heard) = (Consumed::default(), Instant::now(), Instant::now());
+    let may_share = keyspace.isolation() == Isolation::Serializable;
+    let mut consumed = Consumed { may_share, ..Consumed::default() };
+    let (mut born, mut heard) = (Instant::now(), Instant::now());
     let mut ending = None;
     loop {
         let until = *wanted.borrow();
-        if until.is_some_and(|until| changes.resolved() > until) {
+        if until.is_some_and(|until| changes.resolved() >= until) {
             return consumed;
         }
         let since = until.map(|_| *ending.get_or_insert_with(Instant::now));
@@ -134,7 +143,8 @@ impl Consumed {
             if timestamp >= page.resolved {
                 self.note(format!("{timestamp} is told, and {} is resolved", page.resolved));
             }
-            if let Some(last) = self.last.insert(page.shard, timestamp).filter(|last| *last >= timestamp) {
+            let is_wrong = |last: &Timestamp| *last > timestamp || *last == timestamp && !self.may_share;
+            if let Some(last) = self.last.insert(page.shard, timestamp).filter(is_wrong) {
                 self.note(format!("{}: {timestamp} is told after {last}", page.shard));
             }
             for Write { key, value } in change.writes {
@@ -144,14 +154,18 @@ impl Consumed {
     }
 }
 
-/// Everything that a keyspace holds at one timestamp, which is later than whatever has committed.
-async fn read_all(keyspace: &Keyspace) -> quorate::Result<(BTreeMap<Key, Value>, Timestamp)> {
-    let first = keyspace.scan_with_snapshot(b"", b"", PAGE).await?;
-    let (mut page, timestamp) = (first.page, first.timestamp);
+/// Everything that a keyspace holds, to which nobody writes any more, and where a consumer has come to the end of it.
+async fn read_all(db: &Database, keyspace: &Keyspace) -> quorate::Result<(BTreeMap<Key, Value>, Timestamp)> {
+    let cut = db.cut(keyspace.name(), CUT_PATIENCE).await?;
     let mut all = BTreeMap::new();
-    loop {
-        all.extend(page.entries);
-        let Some(next) = page.next else { return Ok((all, timestamp)) };
-        page = keyspace.scan_at(timestamp, &next, b"", PAGE).await?;
+    for shard in cut.shards() {
+        let mut reader = cut.reader(shard);
+        while let Some(page) = reader.next().await? {
+            all.extend(page.into_iter().filter_map(|entry| match entry {
+                CutEntry::Value { key, value } => Some((key, value)),
+                _ => None,
+            }));
+        }
     }
+    Ok((all, cut.cursor()?.resolved()))
 }

@@ -459,7 +459,7 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
     if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = clients.end() {
         troubles.push(reason);
     }
-    let consumed = end_consumer(consumer, &keyspace, &mut troubles).await;
+    let consumed = end_consumer(consumer, &db, &keyspace, &mut troubles).await;
     db.close().await;
     let strikes = options.faults().into_iter().map(|fault| (fault, arena.strikes(fault))).collect();
     troubles.extend(arena.trouble());
@@ -490,10 +490,11 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
 /// Lets the consumer come to the end, if there is one, and adds what is wrong with what it was told.
 async fn end_consumer(
     consumer: Option<Consumer>,
+    db: &quorate::Database,
     keyspace: &Keyspace,
     troubles: &mut Vec<String>,
 ) -> Option<Consumed> {
-    match consumer?.end(keyspace).await {
+    match consumer?.end(db, keyspace).await {
         Ok((consumed, found)) => {
             troubles.extend(found);
             Some(consumed)
