@@ -8,7 +8,7 @@ use quorate::topology::{
     Timestamping,
 };
 use quorate::{
-    Database, Durability, Isolation, Key, KeyspaceOptions, ReplicaChange, Rival, ServingProgress,
+    Database, Durability, Isolation, Key, KeyspaceOptions, ReplicaChange, Retention, Rival, ServingProgress,
     end_of_prefix,
 };
 use serde_json::json;
@@ -163,6 +163,31 @@ pub(crate) struct CreateArguments {
     /// The application whose native procedures the shards of a serializable keyspace can call, as `NAME/procedure`. All nodes of its sites are linked with it.
     #[arg(long, value_name = "NAME")]
     application: Option<String>,
+    #[command(flatten)]
+    retention: RetentionArguments,
+}
+
+/// How much replicas retain for consumers of changes.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct RetentionArguments {
+    /// For how many seconds replicas retain what has committed, for consumers of changes; by default 300, at most a day.
+    #[arg(long, value_name = "SECONDS")]
+    retain_s: Option<u64>,
+    /// How many mebibytes of that each replica retains at most; by default 64, at most 1024.
+    #[arg(long, value_name = "MEBIBYTES")]
+    retain_mib: Option<u32>,
+}
+
+impl RetentionArguments {
+    /// As the client library takes them; none if nothing was said.
+    pub(crate) fn options(self) -> Option<Retention> {
+        let RetentionArguments { retain_s, retain_mib } = self;
+        let usual = Retention::default();
+        (retain_s.is_some() || retain_mib.is_some()).then(|| Retention {
+            time: retain_s.map_or(usual.time, Duration::from_secs),
+            bytes: retain_mib.map_or(usual.bytes, |mebibytes| u64::from(mebibytes) << 20),
+        })
+    }
 }
 
 /// How timestamps of a strict keyspace are chosen, and what they mean.
@@ -251,6 +276,7 @@ impl CreateArguments {
             speculation: self.speculation.options(),
             timestamping: self.timestamping.options(),
             application: self.application.clone(),
+            retention: self.retention.options(),
         }
     }
 }
@@ -412,8 +438,14 @@ pub(crate) fn definition_lines(db: &Database, definition: &Definition) -> String
     let Definition { name, durability, clock_bound, .. } = definition;
     let of_application = definition.application.iter().map(|name| format!("application {name}"));
     let options = definition.speculation.map(described).into_iter();
-    let options: Vec<String> =
-        options.chain(definition.timestamping.and_then(described_timestamps)).chain(of_application).collect();
+    let of_retention = definition.retention.map(|retention| {
+        format!("changes retained for {:?}, {} bytes at most", retention.time, retention.bytes)
+    });
+    let options: Vec<String> = options
+        .chain(definition.timestamping.and_then(described_timestamps))
+        .chain(of_application)
+        .chain(of_retention)
+        .collect();
     let isolation = match options.is_empty() {
         false => format!("{} ({})", isolation(definition), options.join(", ")),
         true => isolation(definition),
@@ -492,6 +524,11 @@ pub(crate) fn to_json(db: &Database, definition: &Definition) -> serde_json::Val
     }
     if definition.isolation == Isolation::Serializable {
         object["application"] = definition.application.clone().into();
+    }
+    if definition.tells_changes() {
+        let retention = definition.retention.unwrap_or_default();
+        object["retention_us"] = (retention.time.as_micros() as u64).into();
+        object["retention_bytes"] = retention.bytes.into();
     }
     if let Some(speculation) = definition.speculation {
         let Speculation { variant, orders_sessions, .. } = speculation;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use quorate::topology::Keyspace as Definition;
-use quorate::{Durability, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, Outcome, Token};
+use quorate::{Durability, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, Outcome, Retention, Token};
 use quorate_gateway::{Right, Scope, Session};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout_at;
@@ -27,6 +27,8 @@ pub(crate) struct NewKeyspace {
     sites: Vec<String>,
     clock_bound_ms: Option<u64>,
     application: Option<String>,
+    retain_s: Option<u64>,
+    retain_bytes: Option<u64>,
 }
 
 /// A keyspace as it is told.
@@ -188,6 +190,10 @@ impl NewKeyspace {
             sites: self.sites,
             clock_bound: self.clock_bound_ms.map(Duration::from_millis),
             application: self.application,
+            retention: (self.retain_s.is_some() || self.retain_bytes.is_some()).then(|| Retention {
+                time: self.retain_s.map_or(Retention::default().time, Duration::from_secs),
+                bytes: self.retain_bytes.unwrap_or(Retention::default().bytes),
+            }),
             ..usual
         })
     }

@@ -216,6 +216,7 @@ fn schemas() -> Value {
             ("isolation", json!({ "enum": quorate::Isolation::ALL.map(|isolation| isolation.to_string()) })),
             ("durability", json!({ "enum": quorate::Durability::ALL.map(|durability| durability.to_string()) })),
             ("shards", whole()), ("replicas", whole()), ("sites", list(text())), ("clock_bound_ms", whole()), ("application", text()),
+            ("retain_s", whole()), ("retain_bytes", whole()),
         ]),
         "Keyspace": object(5, &[
             ("name", text()), ("isolation", text()), ("durability", text()), ("shards", whole()), ("replicas", whole()),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use quorate_core::changes::Retention;
 use quorate_core::comparison::Comparison;
 use quorate_core::topology::{
     APPLICATION_NAME_BYTES_MAX, CLOCK_BOUND_MAX, Isolation, Join, KEYSPACE_NAME_BYTES_MAX, Keyspace, Node,
@@ -38,6 +39,7 @@ message!(Keyspace, "Keyspace", {
     12 speculation: Optional<Nested>,
     13 timestamping: Optional<Nested>,
     14 application: Optional<Text>,
+    15 retention: Optional<Nested>,
 }, check validate_keyspace);
 
 message!(Speculation, "Speculation", {
@@ -53,6 +55,11 @@ message!(Timestamping, "Timestamping", {
     1 order: Varint,
     2 retry_ahead: Varint,
 });
+
+message!(Retention, "Retention", {
+    1 time: Varint,
+    2 bytes: Varint,
+}, check validate_retention);
 
 message!(Removal, "Removal", {
     1 shard: Varint,
@@ -103,6 +110,8 @@ fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
         Err(Fault::Meaningless("options of timestamps that fit no keyspace, or not this one"))
     } else if !has_sound_application(keyspace) {
         Err(Fault::Meaningless("an application without a name, or where no shard runs procedures"))
+    } else if !has_sound_retention(keyspace) {
+        Err(Fault::Meaningless("changes that are retained where none are told"))
     } else if !keyspace.site_changes().fits(&keyspace.shards.iter().map(|shard| shard.id).collect::<Vec<_>>())
     {
         Err(Fault::Meaningless(
@@ -142,6 +151,18 @@ fn has_sound_application(keyspace: &Keyspace) -> bool {
             && !name.is_empty()
             && name.len() <= APPLICATION_NAME_BYTES_MAX
     })
+}
+
+/// True if the keyspace says nothing of changes, or has some.
+fn has_sound_retention(keyspace: &Keyspace) -> bool {
+    keyspace.retention.is_none() || keyspace.tells_changes()
+}
+
+fn validate_retention(retention: &Retention) -> Result<(), Fault> {
+    match retention.is_possible() {
+        true => Ok(()),
+        false => Err(Fault::Meaningless("changes that are retained for too long, or too many")),
+    }
 }
 
 /// True if homes are groups of their own, and no node has two machines of them.

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::changes::Retention;
 use crate::comparison::Comparison;
 use crate::id::{Epoch, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId};
 use crate::members::Succession;
@@ -267,6 +268,8 @@ pub struct Keyspace {
     pub timestamping: Option<Timestamping>,
     /// The application whose native procedures its shards can call, where shards run procedures. Every node that hosts a replica is linked with it.
     pub application: Option<String>,
+    /// How much its replicas retain for consumers of changes, where they tell any and that is not the default.
+    pub retention: Option<Retention>,
 }
 
 /// The longest name of an application, in bytes.
@@ -299,7 +302,13 @@ impl Keyspace {
             speculation: None,
             timestamping: None,
             application: None,
+            retention: None,
         }
+    }
+
+    /// True if its replicas tell consumers what has committed.
+    pub fn tells_changes(&self) -> bool {
+        self.isolation.tells_changes() && self.comparison.is_none()
     }
 
     /// Every group of replicas: the shards, and what the system that runs the keyspace has beside them.

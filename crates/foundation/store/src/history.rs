@@ -84,7 +84,8 @@ impl History {
         for _ in 0..max {
             match self.written.first_entry() {
                 Some(first)
-                    if *first.key() < end || (self.bytes > retention.bytes && *first.key() < floor) =>
+                    if *first.key() < end
+                        || (self.bytes as u64 > retention.bytes && *first.key() < floor) =>
                 {
                     let (timestamp, written) = first.remove_entry();
                     self.bytes -= written.bytes;
@@ -199,7 +200,7 @@ mod tests {
             self.history.note(at(micros), &writes);
         }
 
-        fn retain(&mut self, below: u64, time: u64, bytes: usize) {
+        fn retain(&mut self, below: u64, time: u64, bytes: u64) {
             let retention = Retention { time: Duration::from_micros(time), bytes };
             self.history.retain(floor(below), retention, usize::MAX);
             self.versions.collect(self.history.horizon(), usize::MAX);
@@ -224,7 +225,7 @@ mod tests {
         for (micros, keys) in [(30, vec![1]), (10, vec![2, 1]), (20, vec![1]), (40, vec![1]), (20, vec![1])] {
             shard.write(micros, &keys);
         }
-        shard.retain(40, 100, usize::MAX);
+        shard.retain(40, 100, u64::MAX);
         let page = shard.page(0, 40);
         assert_eq!(told(&page), [(10, vec![key(1), key(2)]), (20, vec![key(1)]), (30, vec![key(1)])]);
         assert_eq!((page.from, page.to, page.is_last), (floor(0), floor(40), true));
@@ -273,13 +274,13 @@ mod tests {
             (1..=9).for_each(|number| shard.write(number * 10, &[1]));
             shard
         };
-        let each = shard().history.bytes() / 9;
+        let each = shard().history.bytes() as u64 / 9;
         let table = [
             // floor, time, bytes; from where on it is retained
             (0, 0, 0, floor(0)),
-            (55, 0, usize::MAX, floor(55)),
-            (55, 20, usize::MAX, successor(at(30))),
-            (55, 100, usize::MAX, floor(0)),
+            (55, 0, u64::MAX, floor(55)),
+            (55, 20, u64::MAX, successor(at(30))),
+            (55, 100, u64::MAX, floor(0)),
             (55, 100, 8 * each, successor(at(10))),
             (55, 100, 2 * each, successor(at(50))),
             (200, 150, 0, successor(at(90))),
@@ -323,7 +324,7 @@ mod tests {
     fn the_order_is_found_again_in_versions() {
         let mut shard = Shard::default();
         (1..=10).for_each(|number| shard.write(number * 10, &[number, 0, 20]));
-        shard.retain(100, 55, usize::MAX);
+        shard.retain(100, 55, u64::MAX);
         let before = shard.page(45, 90);
         let mut other = Shard::default();
         other.versions.install_pages(shard.versions.pages(1_000));
@@ -356,7 +357,7 @@ mod tests {
                     let number = writes.remove(&micros).unwrap();
                     shard.write(micros, &[number]);
                 }
-                shard.retain(below, 1_000_000, usize::MAX);
+                shard.retain(below, 1_000_000, u64::MAX);
                 let Answer::Page(page) = shard.history.answer(&Request::all(Some(from)), floor(below), &shard.versions) else {
                     panic!("it retains everything")
                 };

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use quorate::topology::{Keyspace as Definition, Speculation, Timestamping};
-use quorate::{Isolation, KeyspaceOptions};
+use quorate::{Isolation, KeyspaceOptions, Retention};
 use quorate_core::verify::Checksum;
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +69,17 @@ pub struct KeyspaceManifest {
     pub timestamping: Option<TimestampingManifest>,
     /// The application whose procedures can be called.
     pub application: Option<String>,
+    /// How much replicas retain for consumers of changes. Backups of earlier versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<RetentionManifest>,
+}
+
+/// How much replicas retain for consumers of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetentionManifest {
+    time_us: u64,
+    bytes: u64,
 }
 
 /// How transactions speculate.
@@ -147,6 +158,10 @@ impl KeyspaceManifest {
             speculation,
             timestamping,
             application: definition.application.clone(),
+            retention: definition.retention.map(|retention| RetentionManifest {
+                time_us: micros(retention.time),
+                bytes: retention.bytes,
+            }),
         }
     }
 
@@ -186,6 +201,10 @@ impl KeyspaceManifest {
             speculation,
             timestamping,
             application: self.application.clone(),
+            retention: self.retention.map(|retention| Retention {
+                time: Duration::from_micros(retention.time_us),
+                bytes: retention.bytes,
+            }),
         })
     }
 }
@@ -373,6 +392,7 @@ pub(crate) mod tests {
                 }),
                 timestamping: None,
                 application: None,
+                retention: None,
             },
             instant_us: 1,
             instant: crate::rfc3339(1),

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use quorate_core::changes::Retention;
 use quorate_core::comparison::{Comparison, Rival};
 use quorate_core::topology::{
     APPLICATION_NAME_BYTES_MAX, CLOCK_BOUND_MAX, Durability, Isolation, KEYSPACE_NAME_BYTES_MAX,
@@ -53,6 +54,9 @@ pub struct KeyspaceOptions {
     pub timestamping: Option<Timestamping>,
     /// The application that the shards of a `serializable` keyspace can call, which all its nodes are linked with. Refused for others, and if a node is not.
     pub application: Option<String>,
+    /// How much its replicas retain for consumers of changes, up to [`Retention::TIME_MAX`] and [`Retention::BYTES_MAX`] for each; by default what has committed in the last five minutes, and
+    /// 64 MiB at most. Refused where no changes are told.
+    pub retention: Option<Retention>,
 }
 
 impl KeyspaceOptions {
@@ -69,6 +73,7 @@ impl KeyspaceOptions {
             speculation: None,
             timestamping: None,
             application: None,
+            retention: None,
         }
     }
 
@@ -201,6 +206,14 @@ pub(crate) async fn create(
         }
         timestamping.validate(options.clock_bound).map_err(Invalid::Timestamping)?;
     }
+    if let Some(retention) = options.retention {
+        if !options.isolation.tells_changes() || options.comparison.is_some() {
+            return Err(Invalid::NoRetention { isolation: options.isolation }.into());
+        }
+        if !retention.is_possible() {
+            return Err(Invalid::Retention.into());
+        }
+    }
     let sites = directory.sites(&options.sites)?;
     let replicas = options.replicas.unwrap_or_else(|| default_replicas(directory, options.isolation, &sites));
     let key = keyspace_key(name);
@@ -269,6 +282,7 @@ pub(crate) async fn create(
         speculation: options.has_homes().then(|| options.speculation.unwrap_or_default()),
         timestamping: options.timestamping,
         application: options.application.clone(),
+        retention: options.retention,
     };
     let nodes = definition.groups().flat_map(|group| group.replicas.iter().copied());
     if let Some(node) = forgotten_among(txn, nodes).await? {

@@ -172,8 +172,7 @@ impl Keyspace {
 
 /// Looks whether the keyspace has feeds.
 fn validate(definition: &Definition) -> Result<(), Invalid> {
-    let has_feeds = definition.comparison.is_none() && definition.isolation.tells_changes();
-    match has_feeds {
+    match definition.tells_changes() {
         true => Ok(()),
         false => Err(Invalid::Unsupported { name: definition.name.clone(), isolation: definition.isolation }),
     }

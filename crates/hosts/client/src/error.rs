@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use quorate_core::changes::Retention;
 use quorate_core::command::{Milestone, ReplicasError};
 use quorate_core::comparison::Rival;
 use quorate_core::seen::InvalidSeen;
@@ -345,6 +346,19 @@ pub enum Invalid {
         /// The isolation.
         isolation: Isolation,
     },
+    /// No changes are told of such keyspaces, so there is nothing to be retained.
+    #[error("{isolation} keyspaces tell no changes, so none are retained: leave it out")]
+    NoRetention {
+        /// The isolation.
+        isolation: Isolation,
+    },
+    /// So much cannot be retained.
+    #[error(
+        "replicas retain changes for {} hours at most, and {} bytes at most, which are in memory and in each snapshot of a log",
+        Retention::TIME_MAX.as_secs() / 3600,
+        Retention::BYTES_MAX
+    )]
+    Retention,
     /// Timestamps cannot be chosen like this.
     #[error(transparent)]
     Timestamping(#[from] TimestampingError),

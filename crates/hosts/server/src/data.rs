@@ -48,6 +48,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use quorate_core::changes::Retention;
 use quorate_core::comparison::Rival;
 use quorate_core::hosted::{Boot, Seat, Shards};
 use quorate_core::lives::{Incarnation, TooManyLives};
@@ -331,6 +332,8 @@ pub(crate) struct Placement {
     pub(crate) timestamping: Option<Timestamping>,
     /// The application that its shards can call, if the keyspace names one.
     pub(crate) application: Option<String>,
+    /// How much it retains for consumers of changes, if the keyspace says so.
+    pub(crate) retention: Option<Retention>,
     /// The failures that acknowledged writes survive.
     pub(crate) durability: Durability,
     /// Its group, and on which nodes that is.
@@ -395,6 +398,7 @@ impl Placement {
                 speculation: keyspace.speculation,
                 timestamping: keyspace.timestamping,
                 application: keyspace.application.clone(),
+                retention: keyspace.retention,
                 durability: keyspace.durability,
                 group: shard.clone(),
                 founders,
@@ -406,6 +410,12 @@ impl Placement {
             })
         };
         keyspace.groups().filter_map(on_shard).collect()
+    }
+
+    /// True if its replicas tell consumers what has committed.
+    pub(crate) fn tells_changes(&self) -> bool {
+        let is_shard = self.shards.is_none_or(|shards| shards.contains(self.replica.shard));
+        self.isolation.tells_changes() && self.comparison.is_none() && is_shard
     }
 
     /// The groups of the keyspace as they were when the replica was created.

@@ -931,6 +931,7 @@ fn keyspace<S: System>(scenario: &Scenario<S>, groups: &[Shard]) -> Keyspace {
         speculation: None,
         timestamping: S::timestamping(&scenario.settings),
         application: None,
+        retention: None,
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn has_consumers<S: System>(seed: u64, plant: Option<&str>) -> bool {
 /// How much is retained for consumers: everything, or so little that some are too late.
 pub(crate) fn draw_retention(random: &mut Random) -> Retention {
     let time = [200, 2_000, 1_000_000][random.index(3)];
-    let bytes = [1_000, usize::MAX, usize::MAX][random.index(3)];
+    let bytes = [1_000, u64::MAX, u64::MAX][random.index(3)];
     Retention { time: Duration::from_millis(time), bytes }
 }
 

@@ -132,7 +132,7 @@ fn so_much_is_retained_as_was_asked_for() {
     shard.settle(None);
     let bytes = shard.retained().bytes;
     assert!(bytes > 0);
-    shard.retain(Retention { bytes: bytes as usize / 2, ..Retention::default() });
+    shard.retain(Retention { bytes: bytes / 2, ..Retention::default() });
     run(&mut shard, 40, &batch(&[], &[put("a", "8")])).unwrap();
     shard.settle(None);
     assert!(shard.retained().bytes <= bytes / 2, "{:?} of {bytes}", shard.retained());

@@ -45,12 +45,23 @@ pub struct Retention {
     /// Changes are let go that lie so far below what is certain, or below the latest one. Zero: nothing below is retained.
     pub time: Duration,
     /// Changes before the last so many bytes are let go, if nothing can commit beside them any more.
-    pub bytes: usize,
+    pub bytes: u64,
 }
 
 impl Retention {
     /// Nothing below what is certain.
     pub const NONE: Retention = Retention { time: Duration::ZERO, bytes: 0 };
+
+    /// No replica retains changes for longer.
+    pub const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+    /// Nor more of them, in bytes: they are in memory, and in each snapshot of a log.
+    pub const BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+    /// True if a keyspace may ask for it.
+    pub fn is_possible(self) -> bool {
+        self.time <= Self::TIME_MAX && self.bytes <= Self::BYTES_MAX
+    }
 }
 
 impl Default for Retention {

@@ -14,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use quorate_core::changes::Retention;
 use quorate_core::hosted::{Boot, Shards};
 use quorate_core::inventory::{Begin, Found, Mark, Missing, decide_begin};
 use quorate_core::topology::{Decisions, Grants, Isolation, Shard, Speculation, Timestamping, UnknownName};
@@ -79,6 +80,15 @@ struct Founding {
     /// The application that its shards can call, if the keyspace names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     application: Option<String>,
+    /// How much it retains for consumers of changes, if the keyspace says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retention: Option<RetentionText>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct RetentionText {
+    time_us: u64,
+    bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -427,6 +437,10 @@ impl Founding {
                 retry_ahead_us: timestamping.retry_ahead.as_micros() as u64,
             }),
             application: placement.application.clone(),
+            retention: placement.retention.map(|retention| RetentionText {
+                time_us: retention.time.as_micros() as u64,
+                bytes: retention.bytes,
+            }),
             apart: placement.apart.iter().map(|(shard, size)| [shard.0, size.replicas() as u32]).collect(),
         }
     }
@@ -479,6 +493,15 @@ impl Founding {
             Ok::<_, DataError>(Timestamping { order, retry_ahead: Duration::from_micros(*retry_ahead_us) })
         });
         let timestamping = timestamping.transpose()?;
+        let retention = self.retention.map(|RetentionText { time_us, bytes }| {
+            let time = Duration::from_micros(time_us);
+            let retention = Retention { time, bytes };
+            retention
+                .is_possible()
+                .then_some(retention)
+                .ok_or_else(|| damaged("it retains too much".to_owned()))
+        });
+        let retention = retention.transpose()?;
         let replica = self.replica();
         Ok(Placement {
             replica,
@@ -489,6 +512,7 @@ impl Founding {
             speculation,
             timestamping,
             application: self.application,
+            retention,
             durability: self.durability.parse().map_err(unknown)?,
             group: Shard::new(replica.shard, self.nodes.into_iter().map(NodeId).collect()),
             founders,

@@ -58,17 +58,22 @@ const WALTER_LEASE: Duration = Duration::from_secs(12);
 pub(super) fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<Box<dyn Runs>, LogError> {
     let (id, group) = (order.placement.replica, order.placement.founders);
     let (boot, shards) = (Boot::Rejoin, Default::default());
+    let retention = order.placement.retention.unwrap_or_default();
     match order.placement.protocol() {
         Protocol::Tapir => {
             let rules = quorate_tapir::Rules::of(order.placement.order().unwrap_or_default());
-            let config =
-                quorate_tapir::ReplicaConfig { rules, ..quorate_tapir::ReplicaConfig::new(id, group, boot) };
+            let config = quorate_tapir::ReplicaConfig {
+                rules,
+                retention,
+                ..quorate_tapir::ReplicaConfig::new(id, group, boot)
+            };
             Running::<Tapir>::build(config, order, data, logs)
         }
         Protocol::Granola => {
             let application = linked(order.placement.application.as_deref())?;
             let config = quorate_granola::ReplicaConfig {
                 application,
+                retention,
                 ..quorate_granola::ReplicaConfig::new(id, group, shards)
             };
             Running::<Member<Serializable>>::build(on_log(order, config), order, data, logs)
@@ -84,7 +89,10 @@ pub(super) fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<
         }
         Protocol::Str => {
             let speculation = order.placement.speculation.unwrap_or_default();
-            let config = quorate_str::ReplicaConfig::new(id, group, shards).speculating(speculation);
+            let config = quorate_str::ReplicaConfig {
+                retention,
+                ..quorate_str::ReplicaConfig::new(id, group, shards).speculating(speculation)
+            };
             Running::<Member<Str>>::build(on_log(order, config), order, data, logs)
         }
         Protocol::Configuration => {

@@ -16,7 +16,7 @@ use crate::roots;
 const TIMES_MIN: usize = 3;
 
 /// Fields whose check leaves no room for all that their type has: `sound` draws the edges that are left.
-const CHECKED: [(&str, &str); 23] = [
+const CHECKED: [(&str, &str); 25] = [
     ("Speculation", "chain_max"),
     ("Transaction", "participants"),
     ("Tenure", "members"),
@@ -29,6 +29,8 @@ const CHECKED: [(&str, &str); 23] = [
     ("Keyspace", "name"),
     ("Keyspace", "shards"),
     ("Keyspace", "clock_bound"),
+    ("Retention", "time"),
+    ("Retention", "bytes"),
     ("Keyspace", "application"),
     ("Dropped", "name"),
     ("Dropped", "former_names"),

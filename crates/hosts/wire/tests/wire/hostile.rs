@@ -587,6 +587,7 @@ fn homes_that_cannot_be_are_refused() {
             speculation,
             timestamping: None,
             application: None,
+            retention: None,
         };
         match decode::<Keyspace>(&encode(&keyspace)) {
             Ok(decoded) => {

@@ -144,7 +144,7 @@ impl History {
             let timestamp = first.place.timestamp;
             // Transactions that have one timestamp are let go together.
             let is_begun = self.horizon.is_some_and(|horizon| timestamp < horizon);
-            if timestamp >= kept && self.bytes <= self.retention.bytes && !is_begun {
+            if timestamp >= kept && self.bytes as u64 <= self.retention.bytes && !is_begun {
                 break;
             }
             self.horizon = self.horizon.max(Some(after(timestamp)));
@@ -289,7 +289,7 @@ mod tests {
         position_of(at(micros))
     }
 
-    fn retaining(micros: u64, bytes: usize) -> History {
+    fn retaining(micros: u64, bytes: u64) -> History {
         let mut history = History::default();
         history.set_retention(Retention { time: Duration::from_micros(micros), bytes });
         history
@@ -337,7 +337,9 @@ mod tests {
     #[test]
     fn what_is_undone_is_not_told() {
         let mut history = History::default();
-        [10, 20, 30].map(|micros| write(&mut history, place(micros), &["a"]));
+        for micros in [10, 20, 30] {
+            write(&mut history, place(micros), &["a"]);
+        }
         history.rewind(place(20));
         write(&mut history, place(25), &["b"]);
         assert_eq!(told(&page(&history, 0, 100)), [10, 25]);
@@ -362,12 +364,12 @@ mod tests {
             history.settle(None);
             history
         };
-        let each = written(1_000, usize::MAX).bytes() / 9;
+        let each = written(1_000, u64::MAX).bytes() as u64 / 9;
         for (micros, bytes, horizon) in [
-            (1_000, usize::MAX, 0),
-            (35, usize::MAX, 51),
+            (1_000, u64::MAX, 0),
+            (35, u64::MAX, 51),
             (1_000, 2 * each, 71),
-            (0, usize::MAX, 81),
+            (0, u64::MAX, 81),
             (1_000, 0, 91),
         ] {
             let history = written(micros, bytes);
@@ -389,8 +391,10 @@ mod tests {
             timestamp: at(10),
             transaction: TransactionId { client: ClientId(client), sequence, attempt: 0 },
         };
-        let mut history = retaining(1_000, usize::MAX);
-        [of(1, 1), of(1, 2), of(2, 1), place(20)].map(|place| write(&mut history, place, &["a"]));
+        let mut history = retaining(1_000, u64::MAX);
+        for place in [of(1, 1), of(1, 2), of(2, 1), place(20)] {
+            write(&mut history, place, &["a"]);
+        }
         history.settle(None);
         let request = Request { bytes_max: 1, ..Request::all(Some(position(0))) };
         let Answer::Page(first) = history.answer(&request, at(30)) else { panic!() };
@@ -398,7 +402,7 @@ mod tests {
         let request = Request { from: Some(first.to), ..request };
         let Answer::Page(second) = history.answer(&request, at(30)) else { panic!() };
         assert_eq!((second.from, second.changes.len()), (first.to, 1));
-        let each = history.bytes() / 4;
+        let each = history.bytes() as u64 / 4;
         history.set_retention(Retention { bytes: 3 * each, ..history.retention });
         history.settle(None);
         assert_eq!((history.horizon(), told(&page(&history, 11, 30))), (Some(at(11)), vec![20]));
@@ -447,7 +451,7 @@ mod tests {
         fn what_is_retained_follows_from_what_was_written(
             steps in proptest::collection::vec((1u64..30, 1usize..4), 1..600),
             micros in 1u64..3_000,
-            each in 1usize..200,
+            each in 1u64..200,
             half in 0usize..600,
         ) {
             let new = || retaining(micros, each * 110);

@@ -48,6 +48,12 @@ pub(super) fn repair(name: &str, message: &mut Message, random: &mut Random) {
             let chain = (message.number(1) == 4 && random.chance(0.5)).then(|| random.below(9));
             message.set(3, chain.map(Value::Varint).into_iter().collect());
         }
+        "Retention" => {
+            const BOUNDS: [(u32, u64); 2] = [(1, 24 * 60 * 60 * 1_000_000), (2, 1 << 30)];
+            for (number, max) in BOUNDS {
+                message.set(number, nonzero([0, max, random.below(max)][random.index(3)]));
+            }
+        }
         "Keyspace" => keyspace(message, random),
         "Dropped" => dropped(message, random),
         "verify.Request" => shorten(message, 3, PATH_MAX),
@@ -198,6 +204,7 @@ fn keyspace(keyspace: &mut Message, random: &mut Random) {
     homes(keyspace, random);
     timestamping(keyspace, random);
     application(keyspace, random);
+    retention(keyspace);
 }
 
 /// The options of timestamps are those of strict keyspaces, and a bound of clocks is for the order of real time.
@@ -223,6 +230,14 @@ fn application(keyspace: &mut Message, random: &mut Random) {
     let may_be = keyspace.number(3) == SERIALIZABLE && keyspace.all(8).is_empty();
     let name = (may_be && random.chance(0.5)).then(|| short_name(random));
     keyspace.set(14, name.into_iter().collect());
+}
+
+/// Changes are retained where some are told.
+fn retention(keyspace: &mut Message) {
+    const PARALLEL_SNAPSHOT: u64 = 3;
+    if keyspace.number(3) == PARALLEL_SNAPSHOT || !keyspace.all(8).is_empty() {
+        keyspace.set(15, Vec::new());
+    }
 }
 
 /// Homes are there where transactions run at nodes, and each node has one machine of them.
