@@ -3,8 +3,7 @@
 use std::fmt::Write;
 
 use crate::node::{
-    EventLoopStatus, HandedOverStatus, LagStatus, MemoryStatus, ReplicaStatus, SpeculatingStatus, Status,
-    TrafficStatus, TunerStatus,
+    ChangesStatus, EventLoopStatus, HandedOverStatus, LagStatus, MemoryStatus, ReplicaStatus, SpeculatingStatus, Status, TrafficStatus, TunerStatus,
 };
 
 /// Renders a status in the text format of Prometheus.
@@ -230,10 +229,44 @@ pub(crate) fn render(status: &Status) -> String {
         "Shares of counters that the replica has given to other sites.",
         |handed_over| handed_over.shares,
     );
+    changes(&mut page, status);
     speculation(&mut page, status);
     traffic(&mut page, status);
     event_loops(&mut page, status);
     page.text
+}
+
+/// The changes that replicas retain for consumers, and have told.
+fn changes(page: &mut Page, status: &Status) {
+    let mut each = |name: &str, kind: &str, help: &str, value: fn(&ChangesStatus) -> Option<f64>| {
+        let told = |replica: &ReplicaStatus| Some((labels(replica), value(replica.changes.as_ref()?)?));
+        let lines: Vec<(String, f64)> = status.replicas.iter().filter_map(told).collect();
+        if lines.is_empty() {
+            return;
+        }
+        page.head(name, kind, help);
+        for (labels, value) in lines {
+            page.line(format_args!("quorate_{name}{{{labels}}} {value}"));
+        }
+    };
+    each("changes_retained_bytes", "gauge", "Bytes of changes retained for consumers.", |it| {
+        Some(it.retained_bytes as f64)
+    });
+    each(
+        "changes_retained_since_seconds",
+        "gauge",
+        "Since when changes are retained, since 1970; absent if none was ever let go.",
+        |it| it.retained_since,
+    );
+    each("changes_pages_total", "counter", "Pages of changes that brought a consumer on.", |it| {
+        Some(it.pages as f64)
+    });
+    each(
+        "changes_too_old_total",
+        "counter",
+        "How often a consumer has asked for changes that were let go already.",
+        |it| Some(it.too_old as f64),
+    );
 }
 
 /// The share of each event loop of the node.

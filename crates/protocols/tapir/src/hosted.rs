@@ -90,6 +90,10 @@ impl HostedReplica for Replica {
         Replica::changes(self, request)
     }
 
+    fn retained(&self) -> changes::Retained {
+        Replica::retained(self)
+    }
+
     fn news(event: &ReplicaEvent) -> Option<News> {
         Some(event.news())
     }

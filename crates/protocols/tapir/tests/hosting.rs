@@ -335,7 +335,7 @@ fn a_consumer_is_told_what_has_committed_below_the_floor_and_never_anything_abov
 
 #[test]
 fn a_consumer_that_is_too_late_is_told_what_is_retained() {
-    let retention = Retention { time: Duration::from_micros(100), bytes: usize::MAX };
+    let retention = Retention { time: Duration::from_micros(100), bytes: u64::MAX };
     let mut replica = Hosted::retaining(retention);
     replica.commits(1, "a", Some("first"), 510);
     replica.raises(700);

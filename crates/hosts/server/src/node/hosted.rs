@@ -158,6 +158,9 @@ pub(crate) trait Runs: Send {
     /// The ends of the transactions of the node, and how much they speculate; none if the machine does not run them.
     fn speculating(&self) -> Option<Speculating>;
 
+    /// The changes that the machine retains for consumers.
+    fn retained(&self) -> changes::Retained;
+
     /// The facts of the replica that its machine does not know.
     fn facts(&self) -> Facts<'_>;
 }
@@ -182,6 +185,27 @@ pub(crate) struct Facts<'a> {
     pub(crate) accepted_losses: &'a [u64],
     /// The transactions that it has seen.
     pub(super) traffic: &'a Traffic,
+    /// The answers that it has given to consumers of changes.
+    pub(super) told: Told,
+}
+
+/// The answers of a replica to consumers of changes since this process started.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told {
+    /// Pages that brought a consumer on.
+    pub(crate) pages: u64,
+    /// How often what was asked for was let go already.
+    pub(crate) too_old: u64,
+}
+
+impl Told {
+    fn note(&mut self, request: &changes::Request, answer: &changes::Answer) {
+        match answer {
+            changes::Answer::Page(page) => self.pages += u64::from(request.from != Some(page.to)),
+            changes::Answer::TooOld { .. } => self.too_old += 1,
+            changes::Answer::Unable { .. } => {}
+        }
+    }
 }
 
 /// A replica that runs.
@@ -207,6 +231,8 @@ pub(super) struct Running<M: Served> {
     consultation: Option<Consultation>,
     /// The transactions that it has seen.
     traffic: Traffic,
+    /// The answers that it has given to consumers of changes.
+    told: Told,
 }
 
 /// The time, in seconds since 1970.
@@ -338,6 +364,7 @@ impl<M: Served> Running<M> {
             accepted_losses,
             consultation: None,
             traffic: Traffic::default(),
+            told: Told::default(),
         }))
     }
 
@@ -483,7 +510,10 @@ impl<M: Served> Runs for Running<M> {
         let answer = self.driver.machine().changes(request);
         match self.gives_up_unread() {
             Some(given_up) => (stepped.and(given_up), changes::Answer::unable("it cannot read a value")),
-            None => (stepped, answer),
+            None => {
+                self.told.note(request, &answer);
+                (stepped, answer)
+            }
         }
     }
 
@@ -583,6 +613,10 @@ impl<M: Served> Runs for Running<M> {
         self.driver.machine().speculating()
     }
 
+    fn retained(&self) -> changes::Retained {
+        self.driver.machine().retained()
+    }
+
     fn facts(&self) -> Facts<'_> {
         let decided = self.driver.machine().decided();
         Facts {
@@ -597,6 +631,7 @@ impl<M: Served> Runs for Running<M> {
             log_lag_bytes: self.log.as_ref().map_or(0, ReplicaLog::lag_bytes),
             accepted_losses: &self.accepted_losses,
             traffic: &self.traffic,
+            told: self.told,
         }
     }
 }

@@ -3,6 +3,7 @@
 use quorate_certificates::Date;
 use quorate_core::Instant;
 use quorate_core::attic::Memory;
+use quorate_core::changes::Retained;
 use quorate_core::hosted::{self, HandedOver, Health, SiteLag};
 use quorate_core::topology::SerialOrder;
 use quorate_runtime::Turn;
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use super::catalogue::Catalogue;
 use super::disk::Disk;
-use super::hosted::{Facts, State};
+use super::hosted::{Facts, State, Told};
 use super::round_trips::PeerStatus;
 use super::speculating::SpeculatingStatus;
 use super::traffic::TrafficStatus;
@@ -272,6 +273,35 @@ pub struct ReplicaStatus {
     /// The transactions that it has seen; absent if it was asked for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic: Option<TrafficStatus>,
+    /// The changes that it retains and has told; absent where none are told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<ChangesStatus>,
+}
+
+/// The changes that a replica retains for consumers, and has told.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ChangesStatus {
+    /// About how many bytes those take that are retained.
+    pub retained_bytes: u64,
+    /// Since when they are retained, in seconds since 1970; absent if none was ever let go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retained_since: Option<f64>,
+    /// Pages that brought a consumer on, since this process started.
+    pub pages: u64,
+    /// How often a consumer has asked for what was let go already, since this process started.
+    pub too_old: u64,
+}
+
+impl ChangesStatus {
+    fn new(retained: Retained, told: Told) -> Self {
+        let since = retained.horizon.micros;
+        ChangesStatus {
+            retained_bytes: retained.bytes,
+            retained_since: (since > 0).then_some(since as f64 / 1e6),
+            pages: told.pages,
+            too_old: told.too_old,
+        }
+    }
 }
 
 /// The memory that the keys and values of a replica take.
@@ -658,6 +688,7 @@ impl Node {
             handed_over: None,
             speculating: None,
             traffic: None,
+            changes: None,
         };
         let State::Running(running) = &hosted.state else { return base };
         let Health { status, view, arrived: taken_part, leads, prepared, record_len, recoveries, .. } =
@@ -670,6 +701,7 @@ impl Node {
             log_lag_bytes,
             accepted_losses,
             traffic,
+            told,
             ..
         } = running.facts();
         let state = match status {
@@ -702,6 +734,7 @@ impl Node {
                 .map(|HandedOver { containers, shares }| HandedOverStatus { containers, shares }),
             speculating: running.speculating().map(SpeculatingStatus::from),
             traffic: traffic.status(now),
+            changes: hosted.placement.tells_changes().then(|| ChangesStatus::new(running.retained(), told)),
             ..base
         }
     }

@@ -7,13 +7,19 @@
 //! Floors stay ten seconds behind clocks, for the sake of slow transactions. While a consumer is there, the replica that it asks searches
 //! for a floor at every sweep, and comes nearer to its clock.
 
-use quorate_core::changes::{Answer, Request};
+use quorate_core::changes::{Answer, Request, Retained};
 use quorate_ir::Status;
 
 use super::Replica;
 use crate::rules::Plant;
 
 impl Replica {
+    /// The changes that it retains.
+    pub fn retained(&self) -> Retained {
+        let history = &self.participant.history;
+        Retained { bytes: history.bytes() as u64, horizon: history.horizon() }
+    }
+
     /// The answer to a consumer of changes.
     pub fn changes(&self, request: &Request) -> Answer {
         match self.ir.status() {
