@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 use quorate::topology::{Speculation, SpeculationVariant, Timestamping};
 use quorate::{
     Certificates, Credential, DropOptions, Error, Invalid, Isolation, KeyspaceOptions, Options, Outcome,
-    Result, Token, UndropOptions, wan,
+    Result, Retention, Token, UndropOptions, wan,
 };
 
 use crate::answers::{DroppedKeyspace, KeyspaceInfo, Timestamp};
@@ -123,6 +123,7 @@ fn keyspace_options(py: Python<'_>, wanted: &Named<'_, '_>) -> PyResult<Keyspace
         sites: wanted.get("sites")?.unwrap_or_default(),
         clock_bound: duration(wanted.get("clock_bound")?),
         application: wanted.get("application")?,
+        retention: retention(wanted)?,
         ..usual
     })
 }
@@ -148,6 +149,15 @@ fn speculation(py: Python<'_>, wanted: &Named<'_, '_>) -> PyResult<Option<Specul
         decisions: decisions.unwrap_or_default(),
         grants: grants.unwrap_or_default(),
     }))
+}
+
+/// How much is retained for consumers of changes; none if nothing was said of it.
+fn retention(wanted: &Named<'_, '_>) -> PyResult<Option<Retention>> {
+    let (time, bytes): (Option<Duration>, Option<u64>) =
+        (duration(wanted.get("retain")?), wanted.get("retain_bytes")?);
+    let usual = Retention::default();
+    Ok((time.is_some() || bytes.is_some())
+        .then(|| Retention { time: time.unwrap_or(usual.time), bytes: bytes.unwrap_or(usual.bytes) }))
 }
 
 /// How its timestamps are chosen; none if nothing was said of it.

@@ -57,6 +57,8 @@ impl Facts {
             Error::TooOld { token, .. } => Facts::of("TooOld").happened().named(token),
             Error::SnapshotTooOld { .. } => Facts::of("SnapshotTooOld"),
             Error::ChangeRefused { .. } => Facts::of("ChangeRefused"),
+            Error::ChangesUnavailable { .. } => Facts::of("ChangesUnavailable"),
+            Error::ChangesTooOld { .. } => Facts::of("ChangesTooOld"),
             Error::NotServing { .. } => Facts::of("NotServing").happened(),
             Error::Connect { .. } => Facts::of("Connect"),
             Error::Handshake { .. } => Facts::of("Handshake"),
@@ -115,6 +117,12 @@ fn details(py: Python<'_>, failure: &Error) -> PyResult<Vec<(&'static str, Py<Py
                 ("key", object(py, key)?),
                 ("fault", object(py, fault.to_string())?),
             ]
+        }
+        Error::ChangesUnavailable { shard, reason, .. } => {
+            vec![("shard", object(py, shard.0)?), ("reason", object(py, reason)?)]
+        }
+        Error::ChangesTooOld { shard, retained_from, .. } => {
+            vec![("shard", object(py, shard.0)?), ("retained_from", object(py, Timestamp(*retained_from))?)]
         }
         Error::SnapshotTooOld { oldest } => vec![("oldest", object(py, Timestamp(*oldest))?)],
         Error::ChangeRefused { name, reason } => {

@@ -3,14 +3,16 @@
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use quorate::{Call, RangeSnapshot};
+use quorate::{Call, Cursor, Error, Invalid, RangeSnapshot};
 
 use crate::answers::{Answers, Applied, ProcedureVersion, Receipt, Snapshot, Timestamp, page, values};
 use crate::attempts::Attempts;
 use crate::batch::Batch;
+use crate::changes::Changes;
 use crate::commits::Earlier;
 use crate::container::Container;
 use crate::context::Context;
+use crate::error;
 use crate::handle::Handle;
 use crate::transaction::Transaction;
 use crate::values::{Keys, Named, Octets, Seconds, optional};
@@ -37,6 +39,12 @@ impl Keyspace {
 /// A page that is a transaction of its own.
 fn own_page(py: Python<'_>, snapshot: &RangeSnapshot) -> PyResult<Py<PyAny>> {
     page(py, &snapshot.page, Some(snapshot.timestamp))
+}
+
+/// The place of a consumer, from the text that was kept.
+fn cursor_of(py: Python<'_>, text: Option<String>) -> PyResult<Option<Cursor>> {
+    let read = text.map(|text| text.parse::<Cursor>()).transpose();
+    read.map_err(|error| error::exception(py, &Error::from(Invalid::from(error))))
 }
 
 /// A call with its places, its version and how its shards agree.
@@ -172,6 +180,27 @@ impl Keyspace {
         let (keyspace, context) = self.cloned()?;
         let work = async move { keyspace.scan_now(start, end, limit).await };
         context.run(py, work, |py, found| own_page(py, &found))
+    }
+
+    fn changes(&self, py: Python<'_>, cursor: Option<String>) -> PyResult<Py<PyAny>> {
+        let (keyspace, context) = self.cloned()?;
+        let (given, from) = (context.clone(), cursor_of(py, cursor)?);
+        let work = async move { keyspace.changes(from.as_ref()).await };
+        context.run(py, work, move |py, changes| Changes::object(py, changes, given))
+    }
+
+    fn watch(&self, py: Python<'_>, key: Octets, cursor: Option<String>) -> PyResult<Py<PyAny>> {
+        let (keyspace, context) = self.cloned()?;
+        let (given, from) = (context.clone(), cursor_of(py, cursor)?);
+        let work = async move { keyspace.watch(key, from.as_ref()).await };
+        context.run(py, work, move |py, changes| Changes::object(py, changes, given))
+    }
+
+    fn watch_prefix(&self, py: Python<'_>, prefix: Octets, cursor: Option<String>) -> PyResult<Py<PyAny>> {
+        let (keyspace, context) = self.cloned()?;
+        let (given, from) = (context.clone(), cursor_of(py, cursor)?);
+        let work = async move { keyspace.watch_prefix(prefix, from.as_ref()).await };
+        context.run(py, work, move |py, changes| Changes::object(py, changes, given))
     }
 
     fn begin(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {

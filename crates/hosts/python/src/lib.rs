@@ -18,6 +18,7 @@
 //! | `values` | arguments, as programs give them |
 //! | `answers` | the answers of calls |
 //! | `error` | errors of the client as exceptions |
+//! | `changes` | change feeds |
 //! | `database`, `keyspace`, `transaction`, `attempts`, `batch`, `container`, `commits` | the handles of the client |
 //!
 //! The classes here are those of both interfaces, the blocking one and that for `asyncio`: a handle knows which it belongs to, and its calls either wait or
@@ -26,6 +27,7 @@
 mod answers;
 mod attempts;
 mod batch;
+mod changes;
 mod commits;
 mod container;
 mod context;
@@ -69,5 +71,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<answers::ProcedureVersion>()?;
     module.add_class::<answers::KeyspaceInfo>()?;
     module.add_class::<answers::DroppedKeyspace>()?;
+    module.add_class::<changes::Changes>()?;
+    module.add_class::<changes::Change>()?;
+    module.add_class::<changes::ChangePage>()?;
     Ok(())
 }

@@ -34,6 +34,37 @@ def test_the_first_transaction(address, accounts):
     db.close()
 
 
+class Index:
+    """A consumer that keeps what it is told, and its cursor."""
+
+    def __init__(self):
+        self.held, self.cursor = {}, None
+
+    def apply(self, timestamp, key, value):
+        self.held[key] = value
+
+    def keep(self, cursor):
+        self.cursor = cursor
+
+
+def test_a_consumer_of_changes(db, accounts):
+    orders, index = db.create_keyspace("orders", "serializable", if_absent=True, durability="memory"), Index()
+    kept = orders.changes().cursor
+    orders.put("order/1", "one book")
+    until = orders.put("order/2", "two books").timestamp
+    # Page: follow
+    for page in orders.changes(kept):  # or orders.watch("key", kept), orders.watch_prefix("user/", kept)
+        for change in page.changes:
+            for key, value in change.writes:  # None for a key that was deleted
+                index.apply(change.timestamp, key, value)
+        index.keep(page.cursor)  # with what was applied, in one transaction if that can be
+        if page.resolved > until:
+            break
+    # Page ends.
+    assert index.held == {b"order/1": b"one book", b"order/2": b"two books"}
+    assert index.cursor != kept
+
+
 def test_a_development_cluster_prints_the_line_to_paste(cluster):
     lines = [line.split("Python: ")[1] for line in cluster.welcome.splitlines() if "Python: " in line]
     assert lines == [f'quorate.connect("{cluster.address}")']

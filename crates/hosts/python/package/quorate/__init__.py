@@ -13,6 +13,7 @@
 """
 
 from quorate._blocking import (
+    Changes,
     Container,
     Database,
     Elements,
@@ -28,6 +29,8 @@ from quorate._native import (
     Answers,
     Applied,
     Batch,
+    Change,
+    ChangePage,
     Committing,
     DroppedKeyspace,
     Info,
@@ -47,6 +50,8 @@ from quorate.errors import (
     Application,
     BelowZero,
     ChangeRefused,
+    ChangesTooOld,
+    ChangesUnavailable,
     Closed,
     Conflict,
     Connect,
@@ -82,7 +87,12 @@ __all__ = [
     "Applied",
     "Batch",
     "BelowZero",
+    "Change",
+    "ChangePage",
     "ChangeRefused",
+    "Changes",
+    "ChangesTooOld",
+    "ChangesUnavailable",
     "Closed",
     "Committing",
     "Conflict",

@@ -194,6 +194,37 @@ class KeyspaceBase:
         return pages
 
 
+class ChangesBase:
+    """A change feed of a keyspace, or of some of its keys: a page after the other, of one shard each.
+
+    ``cursor`` is the text to keep: a consumer that goes on from there, in this process or another one, gets everything that follows, and nothing twice.
+    """
+
+    __slots__ = ("_native", "_taken")
+
+    def __init__(self, native):
+        self._native = native
+        self._taken = 0
+
+    def __repr__(self):
+        return f"<{type(self).__qualname__} resolved {self.resolved}>"
+
+    @property
+    def cursor(self):
+        """Behind all pages that were taken."""
+        return self._native.cursor
+
+    @property
+    def resolved(self):
+        """No change below this timestamp comes later, of any shard."""
+        return self._native.resolved
+
+    def _take(self, page):
+        self._taken += 1
+        self._native.take(page)
+        return page
+
+
 class ContainerBase:
     """All objects of a ``parallel-snapshot`` keyspace whose keys have one tag in braces: they have a common preferred site."""
 
@@ -457,6 +488,8 @@ def create_keyspace(
     sites=None,
     clock_bound=None,
     application=None,
+    retain=None,
+    retain_bytes=None,
     order=None,
     retry_ahead=None,
     variant=None,
@@ -475,6 +508,8 @@ def create_keyspace(
         "sites": sites,
         "clock_bound": clock_bound,
         "application": application,
+        "retain": retain,
+        "retain_bytes": retain_bytes,
         "order": order,
         "retry_ahead": retry_ahead,
         "variant": variant,

@@ -7,6 +7,7 @@ import inspect
 
 from quorate import _native
 from quorate._base import (
+    ChangesBase,
     ContainerBase,
     DatabaseBase,
     ElementsBase,
@@ -155,6 +156,18 @@ class Keyspace(KeyspaceBase):
 
         return run
 
+    def changes(self, cursor=None):
+        """Every committed write from a cursor on; without one all that commits after this call, and perhaps some of shortly before."""
+        return Changes(self._native.changes(cursor))
+
+    def watch(self, key, cursor=None):
+        """As ``changes``, of one key."""
+        return Changes(self._native.watch(key, cursor))
+
+    def watch_prefix(self, prefix, cursor=None):
+        """As ``changes``, of the keys that begin with these bytes."""
+        return Changes(self._native.watch_prefix(prefix, cursor))
+
     def container(self, tag):
         """The container of the objects that have this tag in braces in their keys."""
         return Container(self._native.container(tag))
@@ -163,6 +176,17 @@ class Keyspace(KeyspaceBase):
 class Container(ContainerBase):
     __doc__ = ContainerBase.__doc__
     __slots__ = ()
+
+
+class Changes(ChangesBase):
+    __doc__ = ChangesBase.__doc__
+    __slots__ = ()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self._take(self._native.next(self._taken))
 
 
 class Transaction(TransactionBase):

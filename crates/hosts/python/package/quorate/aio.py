@@ -19,6 +19,7 @@ import inspect
 
 from quorate import _native
 from quorate._base import (
+    ChangesBase,
     ContainerBase,
     DatabaseBase,
     ElementsBase,
@@ -33,7 +34,7 @@ from quorate._base import (
     login,
 )
 
-__all__ = ["Container", "Database", "Elements", "Keyspace", "Scan", "Transaction", "connect"]
+__all__ = ["Changes", "Container", "Database", "Elements", "Keyspace", "Scan", "Transaction", "connect"]
 
 
 class _Future(asyncio.Future):
@@ -250,6 +251,18 @@ class Keyspace(KeyspaceBase):
 
         return run
 
+    async def changes(self, cursor=None):
+        """Every committed write from a cursor on; without one all that commits after this call, and perhaps some of shortly before."""
+        return Changes(await self._native.changes(cursor))
+
+    async def watch(self, key, cursor=None):
+        """As ``changes``, of one key."""
+        return Changes(await self._native.watch(key, cursor))
+
+    async def watch_prefix(self, prefix, cursor=None):
+        """As ``changes``, of the keys that begin with these bytes."""
+        return Changes(await self._native.watch_prefix(prefix, cursor))
+
     def container(self, tag):
         """The container of the objects that have this tag in braces in their keys."""
         return Container(self._native.container(tag))
@@ -259,6 +272,17 @@ class Keyspace(KeyspaceBase):
 class Container(ContainerBase):
     __doc__ = ContainerBase.__doc__
     __slots__ = ()
+
+
+class Changes(ChangesBase):
+    __doc__ = ChangesBase.__doc__
+    __slots__ = ()
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        return self._take(await self._native.next(self._taken))
 
 
 class _Opening:

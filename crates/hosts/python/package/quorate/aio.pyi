@@ -7,7 +7,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from typing_extensions import Self
 
-from quorate import Batch, DroppedKeyspace, Info, KeyspaceInfo, Marked, Member, ProcedureVersion, Snapshot, Timestamp
+from quorate import Batch, ChangePage, DroppedKeyspace, Info, KeyspaceInfo, Marked, Member, ProcedureVersion, Snapshot, Timestamp
 
 _List = list
 _Octets = bytes | str
@@ -53,6 +53,8 @@ class Database:
         sites: _List[str] | None = None,
         clock_bound: _Seconds | None = None,
         application: str | None = None,
+        retain: _Seconds | None = None,
+        retain_bytes: int | None = None,
         order: str | None = None,
         retry_ahead: _Seconds | None = None,
         variant: str | None = None,
@@ -168,7 +170,18 @@ class Keyspace:
     async def deploy(self, name: str, code: bytes, *, version: int | None = None) -> ProcedureVersion: ...
     async def procedures(self) -> list[ProcedureVersion]: ...
     async def remove(self, name: str, version: int) -> None: ...
+    async def changes(self, cursor: str | None = None) -> Changes: ...
+    async def watch(self, key: _Octets, cursor: str | None = None) -> Changes: ...
+    async def watch_prefix(self, prefix: _Octets, cursor: str | None = None) -> Changes: ...
     def container(self, tag: _Octets) -> Container: ...
+
+class Changes:
+    @property
+    def cursor(self) -> str: ...
+    @property
+    def resolved(self) -> Timestamp: ...
+    def __aiter__(self) -> Self: ...
+    async def __anext__(self) -> ChangePage: ...
 
 class Container:
     @property

@@ -122,6 +122,21 @@ class SnapshotTooOld(Error):
     """The oldest timestamp that can be read."""
 
 
+class ChangesUnavailable(Error):
+    """The replicas of a shard do not answer a consumer of changes: call again, and nothing is missed."""
+
+    shard: int = 0
+    reason: str = ""
+
+
+class ChangesTooOld(Error):
+    """The consumer of changes is too late: the replicas of a shard have let go what follows its cursor. Read all keys, and begin again."""
+
+    shard: int = 0
+    retained_from: Timestamp
+    """From here on the shard retains its changes."""
+
+
 class ChangeRefused(Error):
     """The replicas of a keyspace cannot be changed now; nothing was."""
 
@@ -180,6 +195,8 @@ __all__ = [
     "Application",
     "BelowZero",
     "ChangeRefused",
+    "ChangesTooOld",
+    "ChangesUnavailable",
     "Closed",
     "Conflict",
     "Connect",
