@@ -24,7 +24,7 @@ use crate::repeats::{Repeat, Repeats, fingerprint, key_of};
 use crate::request::{Request, no_room};
 use crate::routes::{Operation, find};
 use crate::sessions::{seen_by, told};
-use crate::{batch, feed, keys, keyspaces, objects, once, openapi, pages, procedures, trace};
+use crate::{batch, feed, feed_events, keys, keyspaces, objects, once, openapi, pages, procedures, trace};
 
 /// The longest head of a request, in bytes,
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -128,13 +128,23 @@ impl Server {
     async fn listen(&self, head: &Parts) -> Result<Option<Events>, Problem> {
         validate_host(head, self.local)?;
         let found = (head.method == Method::GET).then(|| find("GET", head.uri.path()).ok()).flatten();
-        let Some(found) = found.filter(|found| found.route.operation == Operation::Listen) else {
+        let operations = [Operation::Listen, Operation::FollowChanges];
+        let Some(found) = found.filter(|found| operations.contains(&found.route.operation)) else {
             return Ok(None);
         };
         // Its head has to make sense as that of any other request.
-        Request::new(found, &head.uri, head.headers.clone(), self.session.deadline())?;
+        let request = Request::new(found, &head.uri, head.headers.clone(), self.session.deadline())?;
+        let follows = request.route.operation == Operation::FollowChanges;
+        if follows && !request.accepts(feed_events::EVENT_STREAM) {
+            return Ok(None);
+        }
         let session = self.login.session_of(&self.session, &head.headers).await?;
-        self.console.listen(&session).map(Some)
+        if !follows {
+            return self.console.listen(&session).map(Some);
+        }
+        session.count(request.address.len())?;
+        self.account.hold(feed_events::BYTES).map_err(|no_memory| no_room(&no_memory))?;
+        feed_events::listen(session, request).await.map(Some)
     }
 
     async fn carry_out(&self, head: Parts, body: Incoming) -> Result<Answer, Problem> {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::answer::Answer;
-use crate::keyspaces::{Access, in_keyspace};
+use crate::keyspaces::{self, Access, in_keyspace};
 use crate::problem::{Kind, Problem};
 use crate::request::Request;
 use crate::text::{Octets, percent_encode};
@@ -27,18 +27,30 @@ const MARGIN: Duration = Duration::from_millis(500);
 
 /// A page of changes.
 #[derive(Debug, Serialize)]
-struct FeedPage {
+pub(crate) struct FeedPage {
     changes: Vec<FeedChange>,
     /// Everything below this position was told, by this page and those before it.
     resolved: String,
     cursor: String,
-    /// The address of the next page.
-    next: String,
+    /// The address of the next page; none of an event, which others follow by themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+impl FeedPage {
+    pub(crate) fn new(told: Vec<FeedChange>, changes: &Changes, next: Option<String>) -> Self {
+        let (resolved, cursor) = (changes.resolved().to_string(), changes.cursor().to_string());
+        FeedPage { changes: told, resolved, cursor, next }
+    }
+
+    pub(crate) fn cursor(&self) -> &str {
+        &self.cursor
+    }
 }
 
 /// The writes of one transaction at one shard.
 #[derive(Debug, Serialize)]
-struct FeedChange {
+pub(crate) struct FeedChange {
     timestamp: String,
     shard: u32,
     writes: Vec<FeedWrite>,
@@ -93,6 +105,20 @@ impl<'a> Wanted<'a> {
         }
     }
 
+    /// Their end, where they are a range that has one.
+    fn end(self) -> Vec<u8> {
+        if let Wanted::Prefix(prefix) = self { end_of_prefix(prefix) } else { Vec::new() }
+    }
+
+    /// The right to read them.
+    fn access(self, end: &'a [u8]) -> Access<'a> {
+        Access::Read(match self {
+            Wanted::All => Scope::Range(&[], None),
+            Wanted::Key(key) => Scope::Key(key),
+            Wanted::Prefix(prefix) => Scope::Range(prefix, Some(end).filter(|end| !end.is_empty())),
+        })
+    }
+
     /// The parameter that names them, to be followed by others.
     fn parameter(self) -> String {
         match self {
@@ -105,39 +131,51 @@ impl<'a> Wanted<'a> {
 
 /// Tells what follows a cursor: waits until there is a change, or the time of the request is nearly over. Without a cursor it tells at once where to begin.
 pub(crate) async fn follow(session: &Session, request: &Request) -> Result<Answer, Problem> {
-    let from = cursor(request)?;
-    let wanted = Wanted::of(request)?;
-    let end = if let Wanted::Prefix(prefix) = wanted { end_of_prefix(prefix) } else { Vec::new() };
-    let scope = match wanted {
-        Wanted::All => Scope::Range(&[], None),
-        Wanted::Key(key) => Scope::Key(key),
-        Wanted::Prefix(prefix) => Scope::Range(prefix, Some(&end[..]).filter(|end| !end.is_empty())),
-    };
-    let read = async |keyspace: Keyspace| {
-        let mut changes = wanted.follow(&keyspace, from.as_ref()).await?;
+    let (from, wanted) = (cursor(request)?, Wanted::of(request)?);
+    let path = request.address.split('?').next().unwrap_or_default();
+    let read = async |mut changes: Changes| {
         let told = match from {
             Some(_) => gather(&mut changes, request.deadline).await?,
             None => Vec::new(),
         };
-        Ok((told, changes.resolved(), changes.cursor().clone()))
+        let next = format!("{path}?{}from={}", wanted.parameter(), changes.cursor());
+        Ok(FeedPage::new(told, &changes, Some(next)))
     };
-    let (changes, resolved, cursor) = in_keyspace(session, request, Access::Read(scope), read).await?;
-    let path = request.address.split('?').next().unwrap_or_default();
-    let next = format!("{path}?{}from={cursor}", wanted.parameter());
-    let page = FeedPage { changes, resolved: resolved.to_string(), cursor: cursor.to_string(), next };
+    let page = open(session, request, from.as_ref(), read).await?;
     Ok(Answer::json(StatusCode::OK, &page))
+}
+
+/// Does something with the changes that a request asks for, from a cursor on.
+pub(crate) async fn open<T>(
+    session: &Session,
+    request: &Request,
+    from: Option<&Cursor>,
+    run: impl AsyncFn(Changes) -> Result<T, Problem>,
+) -> Result<T, Problem> {
+    let wanted = Wanted::of(request)?;
+    let end = wanted.end();
+    let opened = async |keyspace: Keyspace| run(wanted.follow(&keyspace, from).await?).await;
+    in_keyspace(session, request, wanted.access(&end), opened).await
+}
+
+/// Asks for the right to read the changes that a request asks for.
+pub(crate) fn require(session: &Session, request: &Request) -> Result<(), Problem> {
+    let wanted = Wanted::of(request)?;
+    keyspaces::require(session, request.name(0)?, wanted.access(&wanted.end()))
 }
 
 /// The cursor of a request, if it has one.
 pub(crate) fn cursor(request: &Request) -> Result<Option<Cursor>, Problem> {
-    let Some(bytes) = request.parameter("from") else { return Ok(None) };
-    let text = String::from_utf8_lossy(bytes);
-    let parsed = text.parse::<Cursor>();
-    parsed.map(Some).map_err(|error| Problem::new(Kind::BadRequest, error.to_string()))
+    request.parameter("from").map(parse_cursor).transpose()
+}
+
+pub(crate) fn parse_cursor(bytes: &[u8]) -> Result<Cursor, Problem> {
+    let parsed = String::from_utf8_lossy(bytes).parse::<Cursor>();
+    parsed.map_err(|error| Problem::new(Kind::BadRequest, error.to_string()))
 }
 
 /// Waits for changes, and takes those that come shortly after the first.
-async fn gather(changes: &mut Changes, deadline: Instant) -> Result<Vec<FeedChange>, Problem> {
+pub(crate) async fn gather(changes: &mut Changes, deadline: Instant) -> Result<Vec<FeedChange>, Problem> {
     let left = deadline.saturating_duration_since(Instant::now());
     let mut until = deadline - MARGIN.min(left / 4);
     let (mut told, mut bytes) = (Vec::new(), 0);

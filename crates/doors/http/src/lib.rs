@@ -30,6 +30,7 @@ mod batch;
 mod connection;
 mod console;
 mod feed;
+mod feed_events;
 mod keys;
 mod keyspaces;
 mod login;

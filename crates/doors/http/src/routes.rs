@@ -274,7 +274,7 @@ pub(crate) const ROUTES: &[Route] = &[
         operation: Operation::FollowChanges,
         template: "/v1/keyspaces/{keyspace}/changes",
         id: "followChanges",
-        summary: "What has committed behind a cursor, each write once: waits for it until the deadline of the request",
+        summary: "What has committed behind a cursor, each write once: waits for it until the deadline of the request; as server-sent events, without an end, where these are accepted",
         parameters: CHANGES,
         success: Success::Json("FeedPage"),
         ..USUAL

@@ -60,6 +60,11 @@ impl Events {
         Events { begins: true, waiting }
     }
 
+    /// Those that come out of a channel, until it is closed.
+    pub(crate) fn of(waiting: mpsc::Receiver<Bytes>) -> Self {
+        Events { begins: true, waiting }
+    }
+
     /// The response that carries them.
     pub(crate) fn into_response(self) -> Response<Content> {
         let mut response = Response::new(Content::Events(self));

@@ -1,5 +1,7 @@
 //! The door to a real cluster.
 
+use std::collections::BTreeMap;
+use std::io::BufRead;
 use std::time::Duration;
 
 use quorate_gateway::Limits;
@@ -446,6 +448,73 @@ fn requests_end_by_their_deadline_when_nodes_are_gone() {
     assert_eq!(client.get("/v1/keyspaces").problem(), (503, "unavailable".to_owned(), "no".to_owned()));
 }
 
+/// The next event of a stream, as its fields; those before the first one are the head of the answer.
+fn next_event(client: &mut Client) -> BTreeMap<String, String> {
+    let mut fields = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        assert!(
+            client.stream.read_line(&mut line).unwrap() > 0,
+            "the door has closed the connection: {fields:?}"
+        );
+        match line.trim_end().split_once(": ") {
+            Some((name, value)) => _ = fields.insert(name.to_owned(), value.to_owned()),
+            // An answer in chunks has their lengths on lines between.
+            None if line.trim_end().is_empty() && fields.contains_key("event") => return fields,
+            None => {}
+        }
+    }
+}
+
+/// The same changes as events. A client that was cut off goes on behind the last one that it has.
+fn changes_are_events(cluster: &Cluster, begins: &Value) {
+    let begins = begins.as_str().unwrap();
+    let listen = |query: &str, last: Option<&str>| {
+        let mut client = Client::connect(cluster.door);
+        let last = last.map(|last| format!("last-event-id: {last}\r\n")).unwrap_or_default();
+        let head = "accept: text/event-stream\r\nhost: localhost\r\n";
+        let address = format!("/v1/keyspaces/strict/changes?prefix=fed%2F{query}");
+        client.send(format!("GET {address} HTTP/1.1\r\n{head}{last}\r\n").as_bytes());
+        client
+    };
+    let mut client = listen(&format!("&from={begins}"), None);
+    let first = next_event(&mut client);
+    assert_eq!(first.get("content-type").map(String::as_str), Some("text/event-stream"));
+    assert_eq!((first["event"].as_str(), first["id"].as_str()), ("changes", begins), "{first:?}");
+    let (mut told, mut last) = (Vec::new(), String::new());
+    while told.is_empty() {
+        let event = next_event(&mut client);
+        let page: Value = serde_json::from_str(&event["data"]).unwrap();
+        assert_eq!(page["cursor"].as_str(), Some(event["id"].as_str()));
+        let changes = page["changes"].as_array().unwrap().iter();
+        told.extend(changes.flat_map(|change| change["writes"].as_array().unwrap().iter().cloned()));
+        last = event["id"].clone();
+    }
+    assert_eq!(told[0], json!({ "key": "fed/a", "value": "1" }));
+    drop(client);
+    // What the browser has counts, and not the address that it was given at first.
+    assert_committed(
+        &Client::connect(cluster.door).ask(
+            "PUT",
+            &format!("{}/fed%2Fb", keys("strict")),
+            &[("content-type", "text/plain")],
+            b"2",
+        ),
+        204,
+    );
+    let mut client = listen(&format!("&from={begins}"), Some(&last));
+    assert_eq!(next_event(&mut client)["id"], last);
+    let mut more = Vec::new();
+    while more.last() != Some(&json!({ "key": "fed/b", "value": "2" })) {
+        let page: Value = serde_json::from_str(&next_event(&mut client)["data"]).unwrap();
+        let changes = page["changes"].as_array().unwrap().iter();
+        more.extend(changes.flat_map(|change| change["writes"].as_array().unwrap().iter().cloned()));
+    }
+    assert!(!more.contains(&told[0]), "{more:?} after {told:?}");
+    let wrong = listen("", Some("yesterday")).receive(false).unwrap();
+    assert_eq!(wrong.status, 400, "{wrong:?}");
+}
+
 fn changes_are_followed(cluster: &Cluster) {
     let mut client = Client::connect(cluster.door);
     let address = "/v1/keyspaces/strict/changes";
@@ -476,6 +545,7 @@ fn changes_are_followed(cluster: &Cluster) {
     let idle = client.ask("GET", &next, &[("quorate-deadline-ms", "1500")], b"");
     assert_eq!((idle.status, &idle.json()["changes"]), (200, &json!([])), "{idle:?}");
 
+    changes_are_events(cluster, &begins["cursor"]);
     let refused = |address: &str, expected: u16| {
         let answer = Client::connect(cluster.door).ask("GET", address, &[], b"");
         assert_eq!(answer.status, expected, "{answer:?}");
