@@ -126,6 +126,8 @@ quorate_core::plants! {
         "all that a replica holds below a timestamp is read before its floor is there";
     ReadWhatIsCollected = "T53", "5.3", Hunt::under(&["partitions", "node-crashes", "empty-disks"]),
         "all that a replica holds below a timestamp is read although it has collected below a later floor";
+    IndexListOverlooked = "T54", "5.1.2", Hunt::ALL_FAULTS,
+        "a replica lets a transaction write that has not read the index list of its shard";
 }
 
 impl Plant {

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use quorate_core::command::Outcome;
 use quorate_core::hosted::Status;
 use quorate_core::invariant::Violation;
+use quorate_core::reserved::is_index_list;
 use quorate_core::{Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId};
 use quorate_ir::{Fact, OperationEntries, OperationId, Operations, Word};
 
@@ -328,7 +329,8 @@ impl Witness {
         if transaction.reads_when_prepared {
             return;
         }
-        for read in &transaction.reads {
+        // A list that is only read keeps no writer of it off, so timestamps say nothing of their order.
+        for read in transaction.reads.iter().filter(|read| !is_index_list(&read.key)) {
             let history = self.keys.entry(read.key.clone()).or_default();
             history.reads.insert(at, (read.version, id));
             if let Some(newest) = history.overwritten(read.version, at) {

@@ -218,6 +218,7 @@ impl Participant {
             prepared: &self.prepared,
             deletions: self.bounds.refusal,
             floor: self.bounds.floor,
+            index_lists_bind: promises == Promises::Bind,
         };
         let vote = validate_prepare(&shelf, id, &prepare.transaction, prepare.timestamp, self.rules);
         if vote == Vote::Ok {

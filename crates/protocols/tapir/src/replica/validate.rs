@@ -7,6 +7,11 @@
 //! at which all its shards hold it, and conflicting transactions are ordered as these instants are. Timestamps only name
 //! versions; no clock can break the order.
 //!
+//! # Index lists
+//! A transaction that writes at a shard with an index list has to have read the list ([`quorate_core::reserved`]). That is asked when a replica votes for
+//! the first time, and not in a view change of what may have committed: it was let in before there was a list. A list that is only read keeps no writer of
+//! it off, so the order of a transaction and a change of the list is not that of timestamps; of all other keys it is.
+//!
 //! # Why the serializable variant is serializable
 //! Its serial order is that of timestamps. Say T read version v of a key at timestamp t, and W wrote the key at w, between v
 //! and t, and both committed. Some replica held both, one after the other. If W came first its effect was there when T
@@ -14,6 +19,7 @@
 //! t, and W was below that: RETRY. So there is no such W. A view change raises read timestamps and never lowers them, and
 //! below the floor, where versions are gone, nothing is let in.
 
+use quorate_core::reserved::{index_lists, is_index_list};
 use quorate_core::{ReadVersion, Timestamp, Transaction, TransactionId};
 use quorate_store::{Holder, PreparedSet, ReadTimestamps, VersionRef, Versions};
 
@@ -31,6 +37,8 @@ pub(crate) struct Shelf<'a> {
     pub(crate) deletions: Timestamp,
     /// Below this nothing is missing here, and what was deleted may have been collected.
     pub(crate) floor: Timestamp,
+    /// True if index lists bind: not what may have committed before there were any.
+    pub(crate) index_lists_bind: bool,
 }
 
 impl Shelf<'_> {
@@ -49,8 +57,14 @@ pub(crate) fn validate_prepare(
     timestamp: Timestamp,
     rules: Rules,
 ) -> Vote {
-    if has_stale_read(shelf, transaction, timestamp, rules) || has_phantom(shelf, transaction, rules) {
+    if has_stale_read(shelf, transaction, timestamp, rules)
+        || has_phantom(shelf, transaction, rules)
+        || overlooks_index_list(shelf, transaction, rules)
+    {
         return Vote::Abort;
+    }
+    if overlooks_pending_index_list(shelf, id, transaction, rules) {
+        return Vote::Abstain;
     }
     let pending = match rules.validation() {
         Validation::Exclusive | Validation::Serializable => {
@@ -108,6 +122,27 @@ fn has_phantom(shelf: &Shelf<'_>, transaction: &Transaction, rules: Rules) -> bo
     transaction.ranges.iter().any(overtaken)
 }
 
+/// The shard has an index list that this transaction, which writes here, has not read.
+fn overlooks_index_list(shelf: &Shelf<'_>, transaction: &Transaction, rules: Rules) -> bool {
+    shelf.index_lists_bind
+        && !rules.has(Plant::IndexListOverlooked)
+        && transaction.overlooks_index_list()
+        && shelf.versions.range(index_lists()).any(|(_, newest)| newest.value.is_some())
+}
+
+/// The same of an index list that is about to be written.
+fn overlooks_pending_index_list(
+    shelf: &Shelf<'_>,
+    id: TransactionId,
+    transaction: &Transaction,
+    rules: Rules,
+) -> bool {
+    shelf.index_lists_bind
+        && !rules.has(Plant::IndexListOverlooked)
+        && transaction.overlooks_index_list()
+        && shelf.prepared.other_writers_in(index_lists(), id).next().is_some()
+}
+
 /// Another prepared transaction reads what this one writes, or writes what this one reads or writes: whichever of them
 /// commits first must be known before the other is prepared.
 fn has_pending_conflict(
@@ -137,7 +172,7 @@ fn has_pending_conflict(
     let writes = || {
         transaction.writes.iter().any(|write| {
             shelf.prepared.other_writers(&write.key, id).next().is_some()
-                || shelf.prepared.other_readers(&write.key, id).next().is_some()
+                || readers_kept_off(shelf.prepared, &write.key, id).next().is_some()
         })
     };
     reads() || ranges() || writes()
@@ -151,11 +186,20 @@ pub(super) fn conflicting_holders<'a>(
 ) -> impl Iterator<Item = Holder> + 'a {
     let reads = transaction.reads.iter().flat_map(move |read| set.other_writers(&read.key, id));
     let ranges = transaction.ranges.iter().flat_map(move |range| set.other_writers_in(range, id));
-    let writes = transaction
-        .writes
-        .iter()
-        .flat_map(move |write| set.other_writers(&write.key, id).chain(set.other_readers(&write.key, id)));
+    let writes = transaction.writes.iter().flat_map(move |write| {
+        set.other_writers(&write.key, id).chain(readers_kept_off(set, &write.key, id))
+    });
     reads.chain(ranges).chain(writes)
+}
+
+/// The other transactions that read a key and keep off its writers: of an index list there are none.
+fn readers_kept_off<'a>(
+    set: &'a PreparedSet,
+    key: &'a [u8],
+    id: TransactionId,
+) -> impl Iterator<Item = Holder> + 'a {
+    let readers = || set.other_readers(key, id);
+    (!is_index_list(key)).then(readers).into_iter().flatten()
 }
 
 /// The published rule: a prepared transaction is in the way only if the timestamps say so. Kept to show that the checker
@@ -298,6 +342,7 @@ mod tests {
             prepared: &replica.prepared,
             deletions: at(4),
             floor: at(3),
+            index_lists_bind: true,
         };
         validate_prepare(&shelf, SELF, &transaction(text), at(timestamp), rules)
     }
@@ -409,6 +454,61 @@ mod tests {
         assert_eq!(vote("", "sa-d ra@10", 30, unvalidated), Vote::Ok);
     }
 
+    /// Votes on a blind write of `x` and of a write that has read the index list, and on a change of the list.
+    fn votes_beside_a_list(shelf: &Shelf<'_>, list: &Key, rules: Rules) -> [Vote; 3] {
+        let blind = transaction("wx");
+        let read = ReadVersion { key: list.clone(), version: at(12), deleted: false };
+        let aware = Transaction { reads: vec![read], ..transaction("wx") };
+        let write = Write { key: list.clone(), value: None };
+        let change = Transaction { writes: vec![write], ..aware.clone() };
+        [blind, aware, change].map(|one| validate_prepare(shelf, SELF, &one, at(30), rules))
+    }
+
+    #[test]
+    fn a_shard_with_an_index_list_takes_writes_of_those_that_have_read_it() {
+        let list = quorate_core::reserved::index_list_keys(1).remove(0);
+        let mut replica = replica("");
+        let shelf = |replica: &Replica, index_lists_bind| {
+            let shelf = Shelf {
+                versions: &replica.versions,
+                reads: &replica.reads,
+                promised_reads: None,
+                prepared: &replica.prepared,
+                deletions: at(4),
+                floor: at(3),
+                index_lists_bind,
+            };
+            let rules = [Rules::EXCLUSIVE, Rules::planted(Plant::IndexListOverlooked)];
+            rules.map(|rules| votes_beside_a_list(&shelf, &list, rules))
+        };
+        let [votes, _] = shelf(&replica, true);
+        assert_eq!(votes[0], Vote::Ok, "there is no list");
+        // A change of the list is prepared, and a transaction that has read it.
+        let prepare = |replica: &mut Replica, id, transaction: Transaction| {
+            let transaction = Arc::new(transaction);
+            replica.prepared.insert(id, Prepared { transaction, timestamp: at(15), since: Instant::START });
+        };
+        let write = Write { key: list.clone(), value: None };
+        prepare(&mut replica, OTHER, Transaction { writes: vec![write], ..Transaction::default() });
+        let [votes, planted] = shelf(&replica, true);
+        assert_eq!(votes, [Vote::Abstain, Vote::Abstain, Vote::Abstain]);
+        assert_eq!(planted[0], Vote::Ok);
+        let [votes, _] = shelf(&replica, false);
+        assert_eq!(votes[0], Vote::Ok, "what may have committed was let in before");
+        replica.prepared.remove(OTHER);
+        replica.versions.install(&list, at(12), Some(quorate_core::Value::from_static(b"[]")));
+        let reader = ReadVersion { key: list.clone(), version: at(12), deleted: false };
+        prepare(&mut replica, OTHER, Transaction { reads: vec![reader], ..transaction("wy") });
+        let [votes, planted] = shelf(&replica, true);
+        assert_eq!(votes, [Vote::Abort, Vote::Ok, Vote::Ok], "those who have read a list keep nobody off");
+        assert_eq!(planted[0], Vote::Ok);
+        let [votes, _] = shelf(&replica, false);
+        assert_eq!(votes[0], Vote::Ok);
+        replica.versions.install(&list, at(14), Some(quorate_core::Value::from_static(b"[1]")));
+        let [votes, _] = shelf(&replica, true);
+        assert_eq!(votes[1], Vote::Abort, "the list has changed since");
+    }
+
     #[test]
     fn promises_to_readers_do_not_speak_against_what_may_have_succeeded() {
         let replica = replica("");
@@ -419,6 +519,7 @@ mod tests {
             prepared: &replica.prepared,
             deletions: at(4),
             floor: at(3),
+            index_lists_bind: true,
         };
         assert_eq!(validate_prepare(&shelf, SELF, &transaction("wp"), at(15), Rules::EXCLUSIVE), Vote::Ok);
     }
