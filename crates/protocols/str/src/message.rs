@@ -196,6 +196,8 @@ pub enum Message {
         writes: Vec<Write>,
         /// True if the client may be shown the result before it is final (the paper's *canSpecCommit*).
         shows: bool,
+        /// True if it has read an index list in its snapshot, and keeps the indexes that stand there ([`quorate_core::reserved`]).
+        knows_indexes: bool,
     },
     /// Home to client: the transaction has committed locally (the paper's *onSpecCommit*). It may still abort.
     Shown {
@@ -299,6 +301,8 @@ pub enum Message {
         after: Vec<TransactionId>,
         /// True for the local certification.
         is_local: bool,
+        /// True if it keeps the indexes of its snapshot.
+        knows_indexes: bool,
     },
     /// Replica to the home of its node: the transaction is noted here. From now on no snapshot above its own is served that lacks it,
     /// until its outcome is known here.

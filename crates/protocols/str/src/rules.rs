@@ -51,6 +51,10 @@ quorate_core::plants! {
         "consumers of changes are told that nothing else commits below a snapshot, whether something is pending there or not";
     ConsumersUnnoted = "S23", "6.3", Hunt::ALL_FAULTS,
         "a consumer of changes is not noted as a reader of all keys";
+    IndexListOverlooked = "S26", "6.5", Hunt::ALL_FAULTS,
+        "a shard lets a transaction in that has not read its index list";
+    IndexListChangedBeside = "S27", "6.5", Hunt::ALL_FAULTS,
+        "a shard changes its index list while transactions are pending that go by an earlier one";
 }
 
 /// The rules that the machines of this crate follow.

@@ -125,6 +125,7 @@ alternatives!(Message, "str.Message",
             5 writes: Repeated<Nested>,
             6 shows: Varint,
             7 begun: Fixed64,
+            8 knows_indexes: Varint,
         }
         4 Shown { 1 transaction: Nested, 2 snapshot: Fixed64, 3 local: Fixed64, 4 chain: Varint }
         5 CommitReply { 1 transaction: Nested, 2 ending: Nested }
@@ -141,6 +142,7 @@ alternatives!(Message, "str.Message",
             4 writes: Repeated<Nested>,
             5 after: Repeated<Nested>,
             6 is_local: Varint,
+            7 knows_indexes: Varint,
         }
         13 LocalVote { 1 transaction: Nested, 2 life: Fixed64, 3 proposal: Fixed64, 4 leads: Varint }
         14 Replicate {

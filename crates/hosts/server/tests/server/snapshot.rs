@@ -85,6 +85,7 @@ fn write(raw: &mut Raw, sequence: u64, value: &'static str) -> Ending {
         _ => None,
     });
     let commit = Message::Commit {
+        knows_indexes: false,
         transaction: id,
         session: Session::default(),
         snapshot: Some(snapshot),
@@ -220,6 +221,7 @@ async fn clients_that_pretend_to_be_replicas_change_nothing() {
         Message::Bound { until: ClockTime::from_micros(u64::MAX), clock: ClockTime::from_micros(u64::MAX) },
         Message::ReadAt { life, request: 1, snapshot: ClockTime::from_micros(u64::MAX), wanted: Vec::new() },
         Message::Prepare {
+            knows_indexes: false,
             transaction: theirs,
             life,
             snapshot: ClockTime::from_micros(u64::MAX - 1),
@@ -255,6 +257,7 @@ async fn clients_that_pretend_to_be_replicas_change_nothing() {
     raw.write(&[to(
         HOME,
         Message::Commit {
+            knows_indexes: false,
             transaction: theirs,
             session: Session::default(),
             snapshot: None,

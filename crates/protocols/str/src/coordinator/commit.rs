@@ -2,6 +2,7 @@
 
 use quorate_coordinator::{Wants, finish};
 use quorate_core::command::{Committed, Event, Failure, Invalid, Outcome, Shown};
+use quorate_core::reserved::is_index_list;
 use quorate_core::{
     ClockTime, Context, Instant, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Write,
 };
@@ -20,6 +21,8 @@ pub(super) struct Committing {
     period: Period,
     /// True if the client wants to be shown the result before it is final.
     shows: bool,
+    /// True if the transaction has read an index list.
+    knows_indexes: bool,
     pub(super) asked_at: Instant,
 }
 
@@ -48,6 +51,7 @@ impl Coordinator {
         };
         let buffer = std::mem::take(&mut execution.buffer);
         let parts = buffer.into_parts(&execution.routes.keyspace);
+        let knows_indexes = parts.values().flat_map(|part| &part.reads).any(|read| is_index_list(&read.key));
         let mut writes: Vec<Write> = parts.into_values().flat_map(|part| part.writes.clone()).collect();
         writes.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         if writes.is_empty() && !execution.is_known() && execution.after.is_none() {
@@ -58,7 +62,8 @@ impl Coordinator {
         let (session, snapshot) = (execution.session(), execution.snapshot);
         open.is_read_only = writes.is_empty();
         let period = period.unwrap_or_default();
-        let committing = Committing { writes, session, snapshot, period, shows, asked_at: context.now };
+        let asked_at = context.now;
+        let committing = Committing { writes, session, snapshot, period, shows, knows_indexes, asked_at };
         (open.phase, open.silent) = (Phase::Committing(Box::new(committing)), 0);
         self.send_commit(id, context, outbox);
         self.transactions.wake_at(id, context.now + self.config.resend_timeout);
@@ -78,6 +83,7 @@ impl Coordinator {
             begun,
             writes: committing.writes.clone(),
             shows: committing.shows,
+            knows_indexes: committing.knows_indexes,
         };
         outbox.send_unordered(open.home, message);
     }

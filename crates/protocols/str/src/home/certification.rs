@@ -136,8 +136,11 @@ impl Home {
         outbox: &mut Out,
     ) {
         let Some(transaction) = self.transactions.get_mut(&id) else { return };
-        let Some(CommitWanted { writes, shows, .. }) = transaction.commit.take() else { return };
+        let Some(CommitWanted { writes, shows, knows_indexes, .. }) = transaction.commit.take() else {
+            return;
+        };
         (transaction.shows, transaction.writes) = (shows, Arc::from(writes));
+        transaction.knows_indexes = knows_indexes;
         assert!(transaction.reads.is_empty(), "{id} commits before {} reads", transaction.reads.len());
         let (began, is_read_only) = (transaction.began, transaction.writes.is_empty());
         // From here on its client waits for the end.
@@ -235,6 +238,7 @@ impl Home {
             writes: part.writes.clone(),
             after: transaction.stacks_on.clone(),
             is_local,
+            knows_indexes: transaction.knows_indexes,
         };
         outbox.send_unordered(to, message);
     }

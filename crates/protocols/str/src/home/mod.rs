@@ -406,8 +406,17 @@ impl Home {
             Message::Read { transaction, session, snapshot, request, wanted } => {
                 self.on_read(transaction, session, snapshot, request, wanted, context, log, outbox);
             }
-            Message::Commit { transaction, session, snapshot, period, begun, writes, shows } => {
-                let wanted = transaction::CommitWanted { writes, shows, period, begun };
+            Message::Commit {
+                transaction,
+                session,
+                snapshot,
+                period,
+                begun,
+                writes,
+                shows,
+                knows_indexes,
+            } => {
+                let wanted = transaction::CommitWanted { writes, shows, knows_indexes, period, begun };
                 self.on_commit(transaction, session, snapshot, wanted, context, log, outbox);
             }
             Message::Abort { transaction } => self.on_abort(transaction, context, log, outbox),

@@ -41,6 +41,8 @@ pub(super) struct Gathering {
 pub(super) struct CommitWanted {
     pub(super) writes: Vec<Write>,
     pub(super) shows: bool,
+    /// True if it keeps the indexes of its snapshot.
+    pub(super) knows_indexes: bool,
     pub(super) period: Period,
     pub(super) begun: ClockTime,
 }
@@ -147,6 +149,8 @@ pub(super) struct Transaction {
     /// Its decision, once there is one.
     pub(super) decision: Option<Arc<Decision>>,
     pub(super) shows: bool,
+    /// True if it keeps the indexes of its snapshot.
+    pub(super) knows_indexes: bool,
     /// The local timestamp and the chain's length with which it was shown, if it was.
     pub(super) shown: Option<(ClockTime, u8)>,
     pub(super) began_at: Instant,
@@ -178,6 +182,7 @@ impl Transaction {
             stacks_on: Vec::new(),
             decision: None,
             shows: false,
+            knows_indexes: false,
             shown: None,
             began_at: now,
             touched_at: now,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use quorate_core::command::Outcome;
 use quorate_core::log::Log;
+use quorate_core::reserved::{index_lists, is_index_list};
 use quorate_core::{ClockTime, Context, Instant, Key, ReplicaId, TransactionId, View, Write};
 
 use super::pending::{HeldVote, Pending};
@@ -26,6 +27,7 @@ pub(super) struct Candidate {
     pub(super) writes: Vec<Write>,
     pub(super) after: Vec<TransactionId>,
     pub(super) is_local: bool,
+    pub(super) knows_indexes: bool,
 }
 
 /// The result of certification.
@@ -98,7 +100,11 @@ impl Shard {
                 return outbox.ignored(reasons::UNDER_WAY);
             }
         }
-        match self.certify(&candidate) {
+        let certified = match self.certify_indexes(&candidate) {
+            Certified::Clear => self.certify(&candidate),
+            other => other,
+        };
+        match certified {
             Certified::Clear => self.let_in(candidate, context, log, outbox),
             Certified::Refused(refusal) => refuse(refusal, outbox),
             Certified::Blocked(_) if self.waiters >= self.config.waiting_max => {
@@ -122,6 +128,47 @@ impl Shard {
     /// True if a note has to give way to a transaction that the shard lets in.
     fn yields(note: &Pending, to: ReplicaId) -> bool {
         !note.is_let_in() && note.outcome.is_none() && note.home != to
+    }
+
+    /// Compares a candidate with the index list of the shard ([`quorate_core::reserved`]). A candidate that writes has to have read the list, as it is now.
+    ///
+    /// A list that is there is changed only when no transaction is pending that goes by an earlier one. Readers of snapshots meet no transaction that is prepared above
+    /// them, so whoever fills an index would otherwise not see what such a transaction writes; and the change lies above whatever has committed here, so that a snapshot which
+    /// holds it holds all of that. Only a list that is new is not waited for, or it would never come where a shard is never idle: it is announced first.
+    fn certify_indexes(&self, candidate: &Candidate) -> Certified {
+        let newest = self.state.versions.range(index_lists()).map(|(_, newest)| newest);
+        let newest = newest.max_by_key(|version| version.timestamp);
+        let written = newest.map_or(0, |version| version.timestamp.micros);
+        let written = ClockTime::from_micros(written);
+        let overlooks = self.has(Plant::IndexListOverlooked);
+        if written > candidate.snapshot && !overlooks {
+            return Certified::Refused(Refusal::Overwritten(written));
+        }
+        let is_there = newest.is_some_and(|version| version.value.is_some());
+        let others = |key: &Key| {
+            let other = |(id, pending): (TransactionId, &Pending)| {
+                id != candidate.transaction && pending.outcome != Some(Outcome::Aborted)
+            };
+            self.pendings.of_key(key).any(other)
+        };
+        let is_near = || is_there || self.pendings.keys_in(index_lists()).any(others);
+        if !candidate.knows_indexes && !overlooks && is_near() {
+            return Certified::Refused(Refusal::Conflict);
+        }
+        let is_change = candidate.writes.iter().any(|write| is_index_list(&write.key));
+        if !is_change || !is_there || self.has(Plant::IndexListChangedBeside) {
+            return Certified::Clear;
+        }
+        let goes_by_another = |(id, pending): &(TransactionId, &Pending)| {
+            let knows = pending.knows_indexes && pending.snapshot >= written;
+            *id != candidate.transaction && !knows && pending.outcome != Some(Outcome::Aborted)
+        };
+        match self.pendings.iter().find(goes_by_another) {
+            None => Certified::Clear,
+            // As below: no two wait for each other.
+            Some((id, pending)) if pending.snapshot < candidate.snapshot => Certified::Blocked(id),
+            Some(_) => Certified::Refused(Refusal::Conflict),
+        }
     }
 
     /// Looks for conflicts (algorithm 2, line 16). A transaction may stand on top of those that its snapshot includes; it waits for others
@@ -211,11 +258,16 @@ impl Shard {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        let Candidate { transaction: id, home, life, snapshot, writes, is_local, .. } = candidate;
+        let Candidate { transaction: id, home, life, snapshot, writes, is_local, knows_indexes, .. } =
+            candidate;
         let keys: Vec<Key> = writes.iter().map(|write| write.key.clone()).collect();
         let mut proposal = self.propose(snapshot, keys.iter(), context.clock);
+        if keys.iter().any(|key| is_index_list(key)) && !self.has(Plant::IndexListChangedBeside) {
+            proposal = proposal.max(after(self.state.greatest));
+        }
         let pending =
             self.pendings.enter(id, || Pending::new(home, life, snapshot, keys.clone(), context.now));
+        pending.knows_indexes |= knows_indexes;
         if is_local {
             pending.note = Some(writes.clone());
         }
@@ -460,7 +512,7 @@ mod tests {
         let writes = vec![Write { key: key(), value: None }];
         let (home, life) = (replica(2, 0), Life(1));
         let (transaction, snapshot) = (id(1), AT(snapshot));
-        Candidate { transaction, home, life, snapshot, writes, after, is_local: false }
+        Candidate { transaction, home, life, snapshot, writes, after, is_local: false, knows_indexes: false }
     }
 
     /// Section 6.3: above the snapshot, and above everybody who has read.
@@ -570,6 +622,55 @@ mod tests {
                 "{which} of {home} in {life:?}, {snapshot} {outcome:?}, note: {is_note}"
             );
         }
+    }
+
+    /// What certification says of a candidate at a snapshot, one that keeps the indexes of its snapshot or not, and one that changes the list.
+    fn told_of_list(shard: &Shard, snapshot: u64) -> [&'static str; 3] {
+        let list = quorate_core::reserved::index_list_keys(1).remove(0);
+        let unaware = candidate(snapshot, Vec::new());
+        let aware = Candidate { knows_indexes: true, ..unaware.clone() };
+        let change = Candidate { writes: vec![Write { key: list, value: None }], ..aware.clone() };
+        [unaware, aware, change].map(|candidate| match shard.certify_indexes(&candidate) {
+            Certified::Clear => "clear",
+            Certified::Blocked(_) => "blocked",
+            Certified::Refused(Refusal::Conflict) => "conflict",
+            Certified::Refused(Refusal::Overwritten(_)) => "overwritten",
+            Certified::Refused(_) => "refused",
+        })
+    }
+
+    #[test]
+    fn candidates_have_to_know_the_index_list_of_their_snapshot() {
+        let list = quorate_core::reserved::index_list_keys(1).remove(0);
+        let mut shard = shard(Variant::EXTERNAL);
+        let pending =
+            |snapshot, keys| Pending::new(replica(3, 0), Life(1), AT(snapshot), keys, Instant::START);
+        // Somebody writes, and nobody knows of a list.
+        shard.pendings.enter(id(7), || pending(10, vec![Key::from("other")])).is_appended = true;
+        assert_eq!(told_of_list(&shard, 100), ["clear", "clear", "clear"], "a new list waits for nobody");
+        // A list is about to be written.
+        shard.pendings.enter(id(8), || pending(20, vec![list.clone()])).is_appended = true;
+        assert_eq!(told_of_list(&shard, 100)[..2], ["conflict", "clear"]);
+        shard.pendings.remove(id(8));
+        let value = Some(quorate_core::Value::from_static(b"[]"));
+        shard.state.versions.install(&list, newest_of(AT(50)), value);
+        assert_eq!(told_of_list(&shard, 49), ["overwritten"; 3]);
+        // The one from before the list is under way.
+        assert_eq!(told_of_list(&shard, 100), ["conflict", "clear", "blocked"]);
+        shard.pendings.remove(id(7));
+        assert_eq!(told_of_list(&shard, 100), ["conflict", "clear", "clear"]);
+        for (snapshot, knows, told) in
+            [(49, true, "blocked"), (60, false, "blocked"), (100, false, "conflict"), (60, true, "clear")]
+        {
+            let pending = || pending(snapshot, vec![Key::from("other")]);
+            shard.pendings.enter(id(9), pending).knows_indexes = knows;
+            assert_eq!(told_of_list(&shard, 100)[2], told, "{snapshot} {knows}");
+            shard.pendings.get_mut(id(9)).unwrap().outcome = Some(Outcome::Aborted);
+            assert_eq!(told_of_list(&shard, 100)[2], "clear", "it has aborted");
+            shard.pendings.remove(id(9));
+        }
+        shard.config.rules = crate::rules::Rules::planted(Plant::IndexListOverlooked);
+        assert_eq!(told_of_list(&shard, 100)[0], "clear");
     }
 
     /// A leader that was deposed has counted a vote for ever once, of a transaction that the state does not hold which it got from another replica.

@@ -185,9 +185,12 @@ impl Shard {
                     outbox,
                 );
             }
-            Message::Prepare { transaction, life, snapshot, writes, after, is_local } if is_home => {
+            Message::Prepare { transaction, life, snapshot, writes, after, is_local, knows_indexes }
+                if is_home =>
+            {
                 let home = sender;
-                let candidate = Candidate { transaction, home, life, snapshot, writes, after, is_local };
+                let candidate =
+                    Candidate { transaction, home, life, snapshot, writes, after, is_local, knows_indexes };
                 self.on_prepare(candidate, context, log, outbox);
             }
             Message::Decide { transaction, outcome, readers } if is_home => {

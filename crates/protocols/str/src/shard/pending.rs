@@ -19,6 +19,8 @@ pub(super) struct Pending {
     pub(super) life: Life,
     pub(super) snapshot: ClockTime,
     pub(super) keys: Vec<Key>,
+    /// True if it keeps the indexes of its snapshot, as far as is known: one of which only the log is known may not.
+    pub(super) knows_indexes: bool,
     /// Its writes, noted for the home of this node.
     pub(super) note: Option<Vec<Write>>,
     /// The leader of this view has announced it.
@@ -63,6 +65,7 @@ impl Pending {
             life,
             snapshot,
             keys,
+            knows_indexes: false,
             note: None,
             announced: None,
             is_appended: false,

@@ -26,6 +26,8 @@ pub(super) struct State {
     pub(super) versions: Versions,
     /// Which of them are retained for consumers of changes.
     pub(super) history: History,
+    /// No version is above: follows from them.
+    pub(super) greatest: ClockTime,
     pub(super) prepared: BTreeMap<TransactionId, Arc<Prepared>>,
     ended: FixedMap<TransactionId, (Outcome, ClockTime)>,
     /// The transactions that have ended, by the snapshot that the floor must have passed.
@@ -85,6 +87,7 @@ impl State {
                 for write in &prepared.writes {
                     self.versions.install(&write.key, timestamp, write.value.clone());
                 }
+                self.greatest = self.greatest.max(ClockTime::from_micros(timestamp.micros));
             }
             Outcome::Aborted => self.aborted += 1,
         }
@@ -185,6 +188,7 @@ impl State {
                 Page::Versions(versions) => {
                     for KeyVersion { key, version, value } in versions {
                         state.versions.install(&key, version, value);
+                        state.greatest = state.greatest.max(ClockTime::from_micros(version.micros));
                     }
                 }
                 Page::Prepared(prepared) => {

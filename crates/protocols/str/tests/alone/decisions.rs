@@ -151,6 +151,7 @@ fn what_a_machine_runs_itself_is_not_inquired_after() {
     let mut home = leader();
     let life = life_of_home(&mut home);
     let commit = Message::Commit {
+        knows_indexes: false,
         transaction: txn(1, 1),
         session: Session::default(),
         snapshot: None,
@@ -175,6 +176,7 @@ fn life_of_home(home: &mut Alone) -> Life {
     let other = Message::OtherPeriod { transaction: txn(9, 9), period: Period::default() };
     home.hears("c9", other);
     let commit = Message::Commit {
+        knows_indexes: false,
         transaction: txn(9, 9),
         session: Session::default(),
         snapshot: None,
@@ -228,6 +230,7 @@ fn a_deposed_machine_records_again_what_it_had_decided() {
     let mut home = leader();
     let life = life_of_home(&mut home);
     let commit = Message::Commit {
+        knows_indexes: false,
         transaction: txn(1, 1),
         session: Session::default(),
         snapshot: None,
@@ -259,6 +262,7 @@ fn a_machine_that_has_committed_a_transaction_says_so_and_one_that_has_aborted_i
     let life = life_of_home(&mut home);
     for sequence in 1..=2 {
         let commit = Message::Commit {
+            knows_indexes: false,
             transaction: txn(1, sequence),
             session: Session::default(),
             snapshot: None,

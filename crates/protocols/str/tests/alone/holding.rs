@@ -36,7 +36,15 @@ fn introduce(shard: &mut Alone) -> Life {
 
 fn prepare(sequence: u64, snapshot: u64, words: &str, is_local: bool) -> Message {
     let (transaction, snapshot, writes) = (txn(1, sequence), at(snapshot), writes(words));
-    Message::Prepare { transaction, life: LIFE, snapshot, writes, after: Vec::new(), is_local }
+    Message::Prepare {
+        knows_indexes: false,
+        transaction,
+        life: LIFE,
+        snapshot,
+        writes,
+        after: Vec::new(),
+        is_local,
+    }
 }
 
 fn decide(sequence: u64, outcome: Outcome) -> Message {

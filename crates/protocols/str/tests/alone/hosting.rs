@@ -18,6 +18,7 @@ fn leader() -> Alone {
 fn prepare(sequence: u64, words: &str) -> Message {
     let (transaction, writes) = (txn(1, sequence), writes(words));
     Message::Prepare {
+        knows_indexes: false,
         transaction,
         life: LIFE,
         snapshot: at(500),
@@ -79,6 +80,7 @@ fn a_judge_sees_what_a_home_holds() {
     assert_eq!((home.machine.left(), home.machine.is_idle()), (vec![("transactions", 1)], false));
     assert_eq!((home.machine.prepared(), home.machine.is_committing(txn(2, 1))), (0, false), "it reads");
     let commit = Message::Commit {
+        knows_indexes: false,
         transaction: txn(1, 1),
         session: Session::default(),
         snapshot: None,
@@ -121,6 +123,7 @@ fn a_home_tells_its_host_of_commits_where_a_journal_is_wanted() {
         home.hears("1/r0", Message::Time { life, clock: at(1_000) });
         home.leads(0);
         let commit = Message::Commit {
+            knows_indexes: false,
             transaction: txn(1, 1),
             session: Session::default(),
             snapshot: None,
@@ -149,6 +152,7 @@ fn a_host_knows_which_messages_may_wait() {
         wanted: vec![],
     };
     let commit = Message::Commit {
+        knows_indexes: false,
         transaction: txn(2, 1),
         session: Session::default(),
         snapshot: None,
@@ -375,7 +379,15 @@ fn an_operator_reads_a_shard_at_a_snapshot_once_nothing_may_commit_below_it() {
         let (snapshot, after) = (at(950), Vec::new());
         let told = shard.hears(
             "4/r0",
-            Message::Prepare { transaction, life: LIFE, snapshot, writes, after, is_local: false },
+            Message::Prepare {
+                knows_indexes: false,
+                transaction,
+                life: LIFE,
+                snapshot,
+                writes,
+                after,
+                is_local: false,
+            },
         );
         assert!(told.iter().any(|told| told.contains("@1001")), "{told:?}");
     }
@@ -389,6 +401,7 @@ fn a_host_hears_of_a_transaction_from_its_first_message_to_its_last() {
     use quorate_str::message::{Ending, Refusal};
     let transaction = txn(2, 1);
     let commit = |words: &str| Message::Commit {
+        knows_indexes: false,
         transaction,
         session: Session::default(),
         snapshot: None,

@@ -14,7 +14,15 @@ fn read_at(request: u64, snapshot: u64, wanted: Vec<Wanted>) -> Message {
 
 fn prepare(sequence: u64, snapshot: u64, words: &str) -> Message {
     let (transaction, snapshot, writes) = (txn(1, sequence), at(snapshot), writes(words));
-    Message::Prepare { transaction, life: LIFE, snapshot, writes, after: Vec::new(), is_local: false }
+    Message::Prepare {
+        knows_indexes: false,
+        transaction,
+        life: LIFE,
+        snapshot,
+        writes,
+        after: Vec::new(),
+        is_local: false,
+    }
 }
 
 fn decide(sequence: u64, outcome: Outcome) -> Message {
@@ -110,6 +118,7 @@ fn a_backup_asks_for_a_grant_and_serves_what_waits_for_it() {
     backup.does(ReplicaCommand::Meet(vec![replica("3/r0")]));
     backup.hears("3/r0", Message::Hello { life: LIFE, wants: false });
     let here = Message::Prepare {
+        knows_indexes: false,
         transaction: txn(1, 1),
         life: LIFE,
         snapshot: at(500),
@@ -234,6 +243,7 @@ fn a_reader_of_the_own_node_does_not_wait_for_what_was_noted_for_it() {
     shard.hears("3/r0", Message::Hello { life: LIFE, wants: false });
     shard.logs();
     let here = Message::Prepare {
+        knows_indexes: false,
         transaction: txn(1, 1),
         life: LIFE,
         snapshot: at(500),
@@ -365,6 +375,7 @@ fn the_next_life_of_a_home_waits_for_what_the_one_before_has_prepared() {
     shard.hears("3/r0", Message::Hello { life: LIFE, wants: false });
     shard.logs();
     let here = Message::Prepare {
+        knows_indexes: false,
         transaction: txn(1, 1),
         life: LIFE,
         snapshot: at(500),

@@ -22,7 +22,15 @@ fn backup(change: impl FnOnce(&mut ReplicaConfig)) -> (Alone, Life) {
 /// The home on its node has it certified.
 fn here(sequence: u64, snapshot: u64, words: &str) -> Message {
     let (transaction, snapshot, writes) = (txn(1, sequence), at(snapshot), writes(words));
-    Message::Prepare { transaction, life: LIFE, snapshot, writes, after: Vec::new(), is_local: true }
+    Message::Prepare {
+        knows_indexes: false,
+        transaction,
+        life: LIFE,
+        snapshot,
+        writes,
+        after: Vec::new(),
+        is_local: true,
+    }
 }
 
 fn read_at(request: u64, snapshot: u64, wanted: Vec<Wanted>) -> Message {

@@ -25,6 +25,7 @@ fn introduce(shard: &mut Alone) -> Vec<String> {
 
 fn prepare(sequence: u64, snapshot: u64, words: &str) -> Message {
     Message::Prepare {
+        knows_indexes: false,
         transaction: txn(1, sequence),
         life: LIFE,
         snapshot: at(snapshot),
@@ -41,7 +42,7 @@ fn here(sequence: u64, snapshot: u64, words: &str) -> Message {
     else {
         unreachable!("it is one")
     };
-    Message::Prepare { transaction, life, snapshot, writes, after, is_local: true }
+    Message::Prepare { knows_indexes: false, transaction, life, snapshot, writes, after, is_local: true }
 }
 
 fn decide(sequence: u64, outcome: Outcome) -> Message {
@@ -248,6 +249,7 @@ fn a_transaction_of_one_home_stands_on_top_of_another_one_of_it() {
     let mut shard = shard();
     shard.hears("3/r0", here(1, 500, "oak=x"));
     let on_top = |life| Message::Prepare {
+        knows_indexes: false,
         transaction: txn(1, 2),
         life,
         snapshot: at(600),

@@ -85,6 +85,7 @@ impl Hostile {
         self.liar.send_each(group, cluster, |liar| {
             let write = |key: &Key| Write { key: key.clone(), value: Some(Value::from_static(b"hostile")) };
             Message::Commit {
+                knows_indexes: false,
                 transaction: if liar.random.chance(0.2) { other } else { own },
                 session: Session { seen, after: None },
                 snapshot: liar.random.chance(0.3).then_some(seen),
@@ -117,6 +118,7 @@ impl Hostile {
                 wanted: vec![Wanted::Key(key.clone())],
             },
             1 => Message::Prepare {
+                knows_indexes: false,
                 transaction,
                 life: Life(1),
                 snapshot,

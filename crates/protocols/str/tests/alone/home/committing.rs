@@ -135,7 +135,16 @@ fn a_commit_of_another_period_is_not_taken() {
             unreachable!("it is one")
         };
         let period = Period { life, number };
-        Message::Commit { transaction: txn(1, sequence), session, snapshot, period, begun, writes, shows }
+        Message::Commit {
+            knows_indexes: false,
+            transaction: txn(1, sequence),
+            session,
+            snapshot,
+            period,
+            begun,
+            writes,
+            shows,
+        }
     };
     let other = ["c1 ← c1.1 OTHER-PERIOD"];
     for (life, number) in [(Life(0), 0), (Life(9), 1), (Life(u64::MAX), 1)] {
@@ -170,14 +179,32 @@ fn a_transaction_that_the_node_has_lost_is_doomed() {
         unreachable!("it is one")
     };
     let snapshot = Some(at(500));
-    let message = Message::Commit { transaction: txn(1, 2), session, snapshot, period, begun, writes, shows };
+    let message = Message::Commit {
+        knows_indexes: false,
+        transaction: txn(1, 2),
+        session,
+        snapshot,
+        period,
+        begun,
+        writes,
+        shows,
+    };
     assert_eq!(home.hears("c1", message.clone()), ["c1 ← c1.2 aborted: it was lost"]);
     // A late copy of its read has begun another one.
     home.reads(1, 3, vec![key("oak")]);
     let Message::Commit { session, snapshot, period, begun, writes, shows, .. } = message else {
         unreachable!("it is one")
     };
-    let message = Message::Commit { transaction: txn(1, 3), session, snapshot, period, begun, writes, shows };
+    let message = Message::Commit {
+        knows_indexes: false,
+        transaction: txn(1, 3),
+        session,
+        snapshot,
+        period,
+        begun,
+        writes,
+        shows,
+    };
     assert_eq!(home.hears("c1", message), ["✗ it has ended here"]);
 }
 
@@ -249,6 +276,7 @@ fn what_no_client_sends_is_not_committed() {
         unreachable!("it is one")
     };
     let begun = |micros| Message::Commit {
+        knows_indexes: false,
         transaction: txn(1, 3),
         session,
         snapshot,
@@ -317,9 +345,16 @@ fn a_final_commit_of_the_node_is_in_the_way_of_snapshots_below() {
 #[test]
 fn a_client_whose_clock_is_far_ahead_commits_nothing() {
     let far = |home: &Home, sequence| match home.commit(1, sequence, Session::default(), "elm=x") {
-        Message::Commit { transaction, session, snapshot, period, writes, shows, .. } => {
-            Message::Commit { transaction, session, snapshot, period, begun: at(40_001_000), writes, shows }
-        }
+        Message::Commit { transaction, session, snapshot, period, writes, shows, .. } => Message::Commit {
+            knows_indexes: false,
+            transaction,
+            session,
+            snapshot,
+            period,
+            begun: at(40_001_000),
+            writes,
+            shows,
+        },
         other => panic!("it is one: {other:?}"),
     };
     let mut home = Home::new();

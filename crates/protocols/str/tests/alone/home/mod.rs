@@ -79,6 +79,7 @@ impl Home {
 
     fn commit(&self, client: u64, sequence: u64, session: Session, words: &str) -> Message {
         Message::Commit {
+            knows_indexes: false,
             transaction: txn(client, sequence),
             session,
             snapshot: None,
