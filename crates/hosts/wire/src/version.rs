@@ -8,6 +8,7 @@
 //! |---|---|
 //! | 1 | everything before versions were counted |
 //! | 2 | data directories name the version in force; users and roles, which gateways of earlier programs do not ask for |
+//! | 3 | indexes: replicas of earlier programs take writes of clients that do not know of them |
 //!
 //! Most changes need no new version: what an earlier program does not know it passes over (ADR 0019).
 
@@ -23,6 +24,9 @@ impl ProtocolVersion {
 
     /// From this one on every gateway of the cluster asks for users and roles.
     pub const ACCESS_CONTROL: ProtocolVersion = ProtocolVersion(2);
+
+    /// From this one on every replica knows of index lists, and takes no write that overlooks one.
+    pub const INDEXES: ProtocolVersion = ProtocolVersion(3);
 }
 
 impl fmt::Display for ProtocolVersion {
@@ -42,7 +46,7 @@ pub struct Window {
 
 impl Window {
     /// That of this program.
-    pub const OWN: Window = Window { oldest: ProtocolVersion(1), newest: ProtocolVersion(2) };
+    pub const OWN: Window = Window { oldest: ProtocolVersion(1), newest: ProtocolVersion(3) };
 
     /// That of a program which says nothing of versions.
     pub const UNSAID: Window = Window { oldest: ProtocolVersion::FIRST, newest: ProtocolVersion::FIRST };
@@ -67,6 +71,7 @@ impl fmt::Display for Window {
 // A program that knows no version before its newest one could be started in no cluster that runs.
 const _: () = assert!(Window::OWN.oldest.0 < Window::OWN.newest.0);
 const _: () = assert!(ProtocolVersion::ACCESS_CONTROL.0 <= Window::OWN.newest.0);
+const _: () = assert!(ProtocolVersion::INDEXES.0 <= Window::OWN.newest.0);
 
 #[cfg(test)]
 mod tests {

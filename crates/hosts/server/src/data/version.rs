@@ -65,7 +65,7 @@ mod tests {
         drop(data.open_journals(1).unwrap());
         drop(data);
         let text = fs::read_to_string(&identity).unwrap();
-        assert!(text.contains("format = 4") && text.contains("protocol_version = 2"), "{text}");
+        assert!(text.contains("format = 4") && text.contains("protocol_version = 3"), "{text}");
         assert_eq!(open(&path, Initialise::No).unwrap().protocol_version().unwrap(), Window::OWN.newest);
     }
 

@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(ended.iter().map(|(link, _)| *link).collect::<Vec<_>>(), [7]);
         assert!(ended[0].1.contains("its program knows version 1: start a later program"), "{}", ended[0].1);
         assert!(!versions.admits(7) && versions.admits(8));
-        assert_eq!(versions.status(), VersionsStatus { oldest: 1, newest: 2, in_force: 2 });
+        assert_eq!(versions.status(), VersionsStatus { oldest: 1, newest: 3, in_force: 2 });
     }
 
     #[test]
