@@ -58,6 +58,7 @@ const BASELINES: &str = "quorate-baselines";
 const QWSTORE: &str = "quorate-qwstore";
 const ACCESS: &str = "quorate-access";
 const CONFIGURATION: &str = "quorate-configuration";
+const INDEX: &str = "quorate-index";
 const PROCEDURE: &str = "quorate-procedure";
 const SERIALIZABLE_SHARD: &str = "quorate-serializable-shard";
 const SERIALIZABLE_COORDINATOR: &str = "quorate-serializable-coordinator";
@@ -109,7 +110,10 @@ pub(crate) const LAYERS: [Layer; 11] = [
     Layer { name: "replication", what: "how a group of replicas agrees" },
     Layer { name: "protocols", what: "one folder for each isolation" },
     Layer { name: "rivals", what: "the systems that the papers compare with" },
-    Layer { name: "services", what: "the configuration of a cluster" },
+    Layer {
+        name: "services",
+        what: "what a cluster keeps for its operators: configuration, rights, indexes",
+    },
     Layer { name: "serializable", what: "the operations of one-round transactions" },
     Layer { name: "hosts", what: "sockets, disks, processes" },
     Layer { name: "doors", what: "how programs come in that are no clients of the cluster" },
@@ -133,7 +137,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 52] = [
+pub(crate) const CRATES: [Crate; 53] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
@@ -245,6 +249,13 @@ pub(crate) const CRATES: [Crate; 52] = [
         folder: "crates/services/configuration",
         what: "the configuration service, on a log: a versioned map with conditional writes, watches and leases ([ADR 0021](adr/0021-configuration-service.md))",
         may_import: &[CORE, CODEC, STORE, COORDINATOR, ACCESS],
+        kind: Kind::Machine,
+    },
+    Crate {
+        package: INDEX,
+        folder: "crates/services/index",
+        what: "secondary indexes: their definitions, the entries of a value, and what a transaction writes so that both agree ([ADR 0084](adr/0084-secondary-indexes.md))",
+        may_import: &[CORE],
         kind: Kind::Machine,
     },
     Crate {
@@ -383,6 +394,7 @@ pub(crate) const CRATES: [Crate; 52] = [
             QWSTORE,
             ACCESS,
             CONFIGURATION,
+            INDEX,
             PROCEDURE,
             SERIALIZABLE_SHARD,
             SERIALIZABLE_COORDINATOR,
@@ -502,6 +514,7 @@ pub(crate) const CRATES: [Crate; 52] = [
             BASELINES,
             QWSTORE,
             CONFIGURATION,
+            INDEX,
             PROCEDURE,
             SERIALIZABLE_SHARD,
             SERIALIZABLE_COORDINATOR,

@@ -6,7 +6,7 @@ use quorate_serializable_shard::{Batch as Inner, Condition, Step};
 
 use crate::error::Invalid;
 use crate::receipt::Receipt;
-use crate::transaction::{Page, key_range};
+use crate::transaction::{Page, user_range};
 
 /// Conditions, and steps that are taken one after the other if all conditions hold: all of them at once, or none.
 ///
@@ -153,7 +153,7 @@ impl Batch {
     /// to the end.
     #[must_use]
     pub fn scan(self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>, limit: u32) -> Self {
-        let range = key_range(from.as_ref(), to.as_ref());
+        let range = user_range(from.as_ref(), to.as_ref());
         self.step(Step::Scan { range, limit, descending: false })
     }
 

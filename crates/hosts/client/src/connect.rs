@@ -145,6 +145,7 @@ pub async fn connect_with(addresses: impl Into<Addresses>, options: Options) -> 
         session,
         options,
         places,
+        indexes: Default::default(),
         probabilities: Default::default(),
         kept: Kept::default(),
         system: Arc::clone(&system),

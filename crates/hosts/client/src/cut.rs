@@ -15,6 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::counter;
 use quorate_core::log::Position;
+use quorate_core::reserved::is_reserved;
 use quorate_core::topology::{Isolation, Keyspace as Definition, Shard};
 use quorate_core::verify::{Answer, Arrival, Item, Point, Read, Reader, Request, Stored};
 use quorate_core::{
@@ -435,6 +436,8 @@ impl CutReader {
         };
         let key = Key::from(&key[..]);
         match (self.cut.definition.isolation, space, stamps.len(), value) {
+            // The entries of indexes follow from the rest, and are made anew where it is restored.
+            (Isolation::Strict | Isolation::Snapshot, Item::DATA, 2, _) if is_reserved(&key) => Ok(None),
             (Isolation::Strict | Isolation::Snapshot, Item::DATA, 2, value)
             | (Isolation::ParallelSnapshot, Item::DATA, 2, value @ Some(_)) => {
                 Ok(value.map(|value| CutEntry::Value { key, value }))

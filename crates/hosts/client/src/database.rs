@@ -28,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) session: Session,
     pub(crate) options: Options,
     pub(crate) places: Places,
+    pub(crate) indexes: crate::indexes::known::KnownIndexes,
     pub(crate) probabilities: crate::transaction::speculation::Probabilities,
     /// The parts of observed tokens that are about keyspaces which this client does not use.
     pub(crate) kept: Kept,

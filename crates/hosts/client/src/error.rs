@@ -17,6 +17,7 @@ use quorate_serializable_shard::{Refusal, StepFault};
 
 use crate::access::InvalidAccess;
 use crate::changes::InvalidCursor;
+use crate::indexes::IndexFault;
 use crate::procedures::InvalidProcedure;
 use crate::token::{InvalidToken, Token};
 
@@ -315,6 +316,9 @@ pub enum Invalid {
         /// The most that it may have, in bytes.
         max: usize,
     },
+    /// An index does not allow it, or is not there.
+    #[error(transparent)]
+    Index(#[from] IndexFault),
     /// Users, roles or tokens cannot be changed like this.
     #[error(transparent)]
     Access(#[from] InvalidAccess),

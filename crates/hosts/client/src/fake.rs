@@ -129,6 +129,7 @@ impl Fake {
             session,
             options,
             places,
+            indexes: Default::default(),
             probabilities: Default::default(),
             kept: Kept::default(),
             system: Arc::clone(&definition),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::command::{Freshness, Outcome};
+use quorate_core::reserved::index_list_keys;
 use quorate_core::topology::{Durability, Isolation, Keyspace as Definition};
 use quorate_core::{Key, Timestamp, TransactionId, Value};
 use tokio::time::Instant;
@@ -11,11 +12,12 @@ use tokio::time::Instant;
 use crate::container::Container;
 use crate::database::Shared;
 use crate::error::{Error, Invalid, Result};
+use crate::indexes::known::Listed;
 use crate::receipt::{Origin, Receipt};
 use crate::retry::Retries;
 use crate::session::Session;
 use crate::token::Token;
-use crate::transaction::{Page, Transaction, WINDOW_RETRY_AFTER, key_range};
+use crate::transaction::{Page, Transaction, WINDOW_RETRY_AFTER, user_range};
 use crate::window::{Attempt, Place, Window};
 
 /// The part of the deadline for which a transaction waits until it may begin, as a divisor.
@@ -52,13 +54,15 @@ pub struct Keyspace {
     writable: bool,
     deadline: Duration,
     window: Arc<Window>,
+    /// False if its transactions do not keep indexes: they change them.
+    keeps_indexes: bool,
 }
 
 impl Keyspace {
     pub(crate) fn new(shared: Arc<Shared>, definition: Arc<Definition>, writable: bool) -> Self {
         let deadline = shared.options.deadline;
         let window = shared.session.window(definition.id);
-        Keyspace { shared, definition, writable, deadline, window }
+        Keyspace { shared, definition, writable, deadline, window, keeps_indexes: true }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -69,6 +73,11 @@ impl Keyspace {
     pub(crate) fn system(&self) -> Keyspace {
         let system = Keyspace::new(Arc::clone(&self.shared), Arc::clone(&self.shared.system), true);
         system.with_deadline(self.deadline)
+    }
+
+    /// The same keyspace for transactions that change its indexes.
+    pub(crate) fn beside_indexes(&self) -> Keyspace {
+        Keyspace { keeps_indexes: false, ..self.clone() }
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -132,11 +141,41 @@ impl Keyspace {
         patience: Duration,
     ) -> Result<Transaction> {
         let deadline = Instant::now() + patience;
+        let indexes = match self.keeps_indexes {
+            true => self.known_indexes(deadline).await?,
+            false => None,
+        };
+        self.open_knowing(id, after, deadline, indexes).await
+    }
+
+    async fn open_knowing(
+        &self,
+        id: TransactionId,
+        after: Option<TransactionId>,
+        deadline: Instant,
+        indexes: Option<Arc<Listed>>,
+    ) -> Result<Transaction> {
         let open = |definition| {
             let patience = deadline.saturating_duration_since(Instant::now());
-            Transaction::open(Arc::clone(&self.shared), definition, self.writable, id, after, patience)
+            let shared = Arc::clone(&self.shared);
+            Transaction::open(shared, definition, self.writable, id, after, patience, indexes.clone())
         };
         self.once_current(deadline, open).await
+    }
+
+    /// The indexes that transactions have to keep. If there may be others than are known, their list is read.
+    async fn known_indexes(&self, deadline: Instant) -> Result<Option<Arc<Listed>>> {
+        let id = self.definition.id;
+        if self.shared.indexes.take_doubt(id) {
+            let definition = self.definition();
+            let list = index_list_keys(definition.founders().len()).swap_remove(0);
+            let txn = self.open_knowing(self.shared.session.next_transaction(), None, deadline, None).await?;
+            // If it cannot be read, a transaction that does not keep an index is refused, and it is asked for again.
+            if let Ok((mut values, _)) = txn.read_only(&[list], Freshness::Strict).await {
+                self.shared.indexes.learn(&definition, values.pop().flatten()).map_err(Invalid::Index)?;
+            }
+        }
+        Ok(self.shared.indexes.listed(id))
     }
 
     /// Begins something; if the replicas are others than is known, waits until it is known who they are.
@@ -346,7 +385,7 @@ impl Keyspace {
         limit: u32,
         freshness: Freshness,
     ) -> Result<RangeSnapshot> {
-        let range = key_range(from, to);
+        let range = user_range(from, to);
         let read = async |txn: Transaction| txn.read_only_scan(&range, limit, freshness).await;
         let ((page, timestamp), attempts) = self.read_until_undisturbed(read).await?;
         Ok(RangeSnapshot { page, timestamp, attempts })

@@ -29,6 +29,7 @@
 //! | say where containers are written first, and name new objects | [`Keyspace::container`], [`Container::new_id`] |
 //! | let a session go on at another client or site | [`Database::seen`], [`Database::observe`] |
 //! | run code at the shards, or the same code as a transaction of any isolation | [`Keyspace::deploy`], [`Keyspace::call`], [`Keyspace::transact_procedure`] |
+//! | find keys by a part of their values | [`Keyspace::create_index`], [`Transaction::index`], [`Keyspace::find`] |
 //! | create keyspaces | [`Database::create_keyspace`], [`Database::await_keyspace`] |
 //! | drop keyspaces, and bring them back | [`Database::drop_keyspace`], [`Database::undrop_keyspace`] |
 //! | change where replicas are | [`Database::change_replicas`] |
@@ -76,6 +77,7 @@ mod failure;
 mod fake;
 mod footprint;
 mod host;
+mod indexes;
 mod joining;
 mod keyspace;
 mod membership;
@@ -113,6 +115,7 @@ pub use cut::{Cut, CutEntry, CutReader};
 pub use database::Database;
 pub use drops::{DropOptions, UndropOptions};
 pub use error::{Error, Invalid, MissingReplica, Result};
+pub use indexes::{IndexFault, IndexOptions, IndexProgress};
 pub use joining::SiteJoin;
 pub use keyspace::{Keyspace, RangeSnapshot, Snapshot};
 pub use membership::ReplicaChange;
@@ -131,6 +134,7 @@ pub use quorate_core::{
     ClientId, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value, View, Write,
 };
 pub use quorate_credentials as credentials;
+pub use quorate_index as index;
 pub use quorate_runtime::transport::Counters;
 pub use quorate_runtime::wan;
 pub use quorate_serializable_shard::Refusal;
@@ -144,8 +148,8 @@ pub use removal::SiteRemoval;
 pub use token::{InvalidToken, Token};
 pub use trace::{Direction, Moment, Moments, TRACE_MOMENTS_MAX, Trace, TracedMessage};
 pub use transaction::{
-    Committing, Earlier, Info, Members, Page, SetIter, Speculated, SpeculativeCommit, Transaction,
-    end_of_prefix,
+    Committing, Earlier, Index, IndexPage, Indexed, Info, Members, Page, SetIter, Speculated,
+    SpeculativeCommit, Transaction, end_of_prefix,
 };
 pub use verify::{
     Difference, DifferingKey, HeldData, HeldVersion, VerifiedReplica, VerifiedShard, VerifyOptions,

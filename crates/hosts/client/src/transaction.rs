@@ -1,6 +1,7 @@
 //! One attempt at one transaction.
 
 mod counters;
+mod indexes;
 mod members;
 mod pipeline;
 mod sets;
@@ -11,19 +12,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use quorate_core::command::{Command, Committed, ContainerCall, Failure, Freshness, SetCall};
-use quorate_core::transaction::LimitExceeded;
+use quorate_core::reserved::{RESERVED, is_reserved};
+use quorate_core::transaction::{LimitExceeded, readable};
 use quorate_core::{ClockTime, Key, KeyRange, ReplicaId, ShardId, Timestamp, TransactionId, Value};
+use quorate_index::Keeper;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
 use crate::database::Shared;
 use crate::error::{Error, Invalid, Result};
 use crate::footprint::Footprint;
+use crate::indexes::IndexFault;
+use crate::indexes::known::Listed;
 use crate::receipt::{Origin, Receipt};
 use crate::session::COORDINATOR_GRACE;
 use crate::token::Token;
 use crate::waiters::{FinishAnswer, Located, Marked};
 
+pub use indexes::{Index, IndexPage, Indexed};
 pub use members::Members;
 pub use pipeline::{Committing, Earlier};
 pub use sets::SetIter;
@@ -61,6 +67,10 @@ struct Inner {
     progress: Mutex<Progress>,
     /// Held by the one scan that may be under way.
     scanning: tokio::sync::Mutex<()>,
+    /// The indexes that its writes keep, where there are some.
+    indexes: Option<Arc<Listed>>,
+    /// Held while writes are let go that were held back for indexes.
+    settling: tokio::sync::Mutex<()>,
 }
 
 /// How far a transaction has come, and what it has touched.
@@ -74,6 +84,10 @@ struct Progress {
     kind: Option<String>,
     /// The changes of which the coordinator has not been told: they go along with the next read, or with the commit.
     untold: Untold,
+    /// Writes that are held back for indexes, where there are some.
+    keeper: Option<Keeper>,
+    /// True once they have begun to be let go, until all of them are.
+    is_settling: bool,
 }
 
 /// The changes of a transaction.
@@ -83,6 +97,14 @@ struct Untold {
     writes: BTreeMap<Key, Option<Value>>,
     /// Counts of sets that are changed.
     counts: BTreeMap<(Key, Key), i32>,
+}
+
+impl Progress {
+    /// The value that the transaction has written to a key, as far as the coordinator has not been told.
+    fn own(&self, key: &Key) -> Option<&Option<Value>> {
+        let held = || self.keeper.as_ref().and_then(|keeper| keeper.own(key));
+        held().or_else(|| self.untold.writes.get(key))
+    }
 }
 
 impl Untold {
@@ -149,6 +171,7 @@ impl Transaction {
         id: TransactionId,
         after: Option<TransactionId>,
         patience: Duration,
+        indexes: Option<Arc<Listed>>,
     ) -> Result<Self> {
         let unserved =
             shared.session.open(id, &keyspace).map_err(|error| shared.not_opened(&keyspace, error))?;
@@ -165,8 +188,13 @@ impl Transaction {
             began: clock_now(),
             deadline: Instant::now() + patience,
             call_max: shared.options.deadline,
-            progress: Mutex::default(),
+            progress: Mutex::new(Progress {
+                keeper: indexes.as_ref().map(|listed| Keeper::new(Arc::clone(&listed.list))),
+                ..Progress::default()
+            }),
             scanning: tokio::sync::Mutex::new(()),
+            indexes,
+            settling: tokio::sync::Mutex::new(()),
             shared,
             keyspace,
         };
@@ -312,13 +340,14 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`].
     pub async fn scan(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>, limit: u32) -> Result<Page> {
-        let range = key_range(from.as_ref(), to.as_ref());
+        let range = user_range(from.as_ref(), to.as_ref());
         if range.is_empty() {
             return Ok(Page::default());
         }
         if limit == 0 {
             return Ok(Page { entries: Vec::new(), next: Some(range.from) });
         }
+        self.inner.settle_indexes().await?;
         self.inner.scan(range, limit).await
     }
 
@@ -440,7 +469,7 @@ impl Inner {
     fn ask_for(&self, key: Key) -> Result<Read> {
         self.require_served(std::iter::once(self.shard_of(&key)))?;
         let mut progress = self.access(|footprint| footprint.read(&key, self.shard_of(&key)))?;
-        if let Some(own) = progress.untold.writes.get(&key) {
+        if let Some(own) = progress.own(&key) {
             if self.shared.session.is_closed() {
                 return Err(Error::Closed);
             }
@@ -460,7 +489,7 @@ impl Inner {
         if self.shared.session.is_closed() {
             return Err(Error::Closed);
         }
-        let own = |key: &Key| progress.untold.writes.get(key).cloned();
+        let own = |key: &Key| progress.own(key).cloned();
         let own: Vec<Option<Option<Value>>> = keys.iter().map(own).collect();
         let asked: Vec<Key> =
             keys.iter().zip(&own).filter(|(_, own)| own.is_none()).map(|(key, _)| key.clone()).collect();
@@ -504,7 +533,15 @@ impl Inner {
         Ok(Page { entries, next })
     }
 
+    /// Writes a key of users.
     fn write(&self, key: Key, value: Option<Value>) -> Result<()> {
+        if is_reserved(&key) {
+            return Err(Invalid::Index(IndexFault::Reserved { key: readable(&key) }).into());
+        }
+        self.write_any(key, value)
+    }
+
+    fn write_any(&self, key: Key, value: Option<Value>) -> Result<()> {
         if !self.writable {
             return Err(Invalid::SystemKeyspace { name: self.keyspace.name.clone() }.into());
         }
@@ -514,7 +551,12 @@ impl Inner {
         }
         let bytes = value.as_deref().unwrap_or_default();
         let mut progress = self.access(|footprint| footprint.write(&key, bytes, shard))?;
-        progress.untold.writes.insert(key, value);
+        match &mut progress.keeper {
+            Some(keeper) => {
+                return Ok(keeper.write(key, value).map_err(IndexFault::from).map_err(Invalid::Index)?);
+            }
+            None => drop(progress.untold.writes.insert(key, value)),
+        }
         // Without transactions there is nothing to wait for: a write takes effect when it is asked for.
         let comparison = self.keyspace.comparison.as_ref();
         if comparison.is_some_and(|comparison| !comparison.rival.is_transactional()) {
@@ -566,6 +608,7 @@ impl Inner {
 
     /// The commands that come before the commit, and its place in the window; none if there is nothing to commit.
     async fn take_commit(&self) -> Result<Option<(Vec<Command>, OwnedSemaphorePermit)>> {
+        self.settle_indexes().await?;
         let (stage, untold) = self.end()?;
         if stage == Stage::Idle && untold.is_empty() {
             return Ok(None);
@@ -590,7 +633,13 @@ impl Inner {
             Asked::Nothing => Committed::at(Timestamp::ZERO),
             Asked::Commit { receiver, _permit } => match self.ending(receiver).await {
                 Some(Ok(committed)) => committed,
-                Some(Err(failure)) => return Err(self.not_committed(failure)),
+                Some(Err(failure)) => {
+                    let error = self.not_committed(failure);
+                    if matches!(error, Error::Conflict) && self.progress().footprint.writes() {
+                        self.shared.indexes.doubt(&self.keyspace);
+                    }
+                    return Err(error);
+                }
                 None => return Err(Error::Unknown { token: self.token() }),
             },
         };
@@ -682,6 +731,12 @@ pub fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
 pub(crate) fn key_range(from: &[u8], to: &[u8]) -> KeyRange {
     let to = Some(to).filter(|to| !to.is_empty()).map(Key::copy_from_slice);
     KeyRange { from: Key::copy_from_slice(from), to }
+}
+
+/// As [`key_range`], of keys of users.
+pub(crate) fn user_range(from: &[u8], to: &[u8]) -> KeyRange {
+    let to = if to.is_empty() || to > RESERVED { RESERVED } else { to };
+    key_range(from, to)
 }
 
 /// The physical clock of this machine.

@@ -1,6 +1,9 @@
 //! The programs of `examples` do what they say, all on one cluster.
 
 #[expect(dead_code, reason = "a program has a main function")]
+#[path = "../../examples/cities.rs"]
+mod cities;
+#[expect(dead_code, reason = "as above")]
 #[path = "../../examples/early.rs"]
 mod early;
 #[expect(dead_code, reason = "as above")]
@@ -27,6 +30,7 @@ async fn the_examples_do_what_they_say() {
     // The second time they find what the first has left behind.
     for _ in 0..2 {
         assert_eq!(transfer::run(&address).await.unwrap(), (10, 90));
+        assert_eq!(cities::run(&address).await.unwrap(), ["ada", "alan", "ada"]);
         let left: Vec<i64> = (0..12).map(|orders| 1 + 2 * orders).collect();
         assert_eq!(stock::run(&address).await.unwrap(), left);
         assert_eq!(timeline::run(&address).await.unwrap(), (1, "It is snowing.".to_owned()));

@@ -49,6 +49,20 @@ async fn transact(accounts: &Keyspace) -> Result<i64> {
     Ok(left)
 }
 
+async fn index(users: &Keyspace) -> Result<(usize, usize)> {
+    // Page: index
+    users.put("ada", r#"{"city":"London"}"#).await?;
+    let londoners = users.find("by-city", "London", 100).await?;
+    let both = users
+        .transact(async |txn| {
+            txn.put("grace", r#"{"city":"London"}"#)?;
+            Ok(txn.index("by-city").get("London", 100).await?.entries.len())
+        })
+        .await?;
+    // Page ends.
+    Ok((londoners.entries.len(), both))
+}
+
 async fn begin(accounts: &Keyspace) -> Result<Timestamp> {
     // Page: begin
     let mut txn = accounts.begin().await?;
@@ -221,6 +235,10 @@ async fn the_examples_of_the_guide_do_what_it_says() {
         }
     };
     assert_eq!(left, 60);
+    let users = db.create_keyspace("users", KeyspaceOptions::new(Isolation::Strict)).await.unwrap();
+    let options = quorate::IndexOptions::new("json:/city".parse().unwrap());
+    users.create_index("by-city", &options, |_| {}).await.unwrap();
+    assert_eq!(index(&users).await.unwrap(), (1, 2));
     let at = begin(&accounts).await.unwrap();
     assert!(apply(&accounts).await.unwrap());
     assert!(!apply(&accounts).await.unwrap(), "nothing is as it was expected");

@@ -12,6 +12,7 @@ mod event_loops;
 mod examples;
 mod faults;
 mod guide;
+mod indexes;
 mod keyspace_options;
 mod keyspaces;
 mod losses;
