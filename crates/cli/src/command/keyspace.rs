@@ -16,6 +16,7 @@ use serde_json::json;
 use super::Common;
 use super::cluster::replicas::{self, Patience};
 use super::drops::{self, DropArguments, ForgetArguments, UndropArguments};
+use super::index::IndexAction;
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json};
 use crate::runtime::block_on;
@@ -36,6 +37,7 @@ Examples:
   quorate keyspace drop scratch --delete-after 0s
   quorate keyspace list --dropped
   quorate keyspace undrop accounts --as accounts-of-yesterday
+  quorate keyspace index create users by-city --on json:/city
   quorate keyspace sweep shop --prefix request/")]
 pub(crate) struct KeyspaceArguments {
     #[command(subcommand)]
@@ -115,6 +117,13 @@ enum Action {
     Forget {
         #[command(flatten)]
         forget: ForgetArguments,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Create, list and drop indexes, by which keys are found by a part of their values.
+    Index {
+        #[command(subcommand)]
+        action: IndexAction,
         #[command(flatten)]
         common: Common,
     },
@@ -293,6 +302,7 @@ impl KeyspaceArguments {
                 | Action::Drop { common, .. }
                 | Action::Undrop { common, .. }
                 | Action::Forget { common, .. }
+                | Action::Index { common, .. }
                 | Action::Sweep { common, .. } => common.clone(),
             };
             common.connected(async |db| act(&self.action, db, common.json).await).await
@@ -345,6 +355,7 @@ async fn act(action: &Action, db: &Database, json: bool) -> Outcome {
         Action::Undrop { undrop, .. } if json => undrop.run_json(db).await?,
         Action::Undrop { undrop, .. } => outln!("{}", undrop.run(db).await?),
         Action::Forget { forget, .. } => forget.run(db, json).await?,
+        Action::Index { action, .. } => action.command(db, json).await?,
         Action::Sweep { name, prefix, .. } => sweep(db, name, prefix, json).await?,
     }
     Ok(Verdict::Good)

@@ -12,6 +12,7 @@ mod dev;
 mod doors;
 mod drops;
 mod experiment;
+mod index;
 mod keyspace;
 mod manual;
 mod procedure;
@@ -32,6 +33,7 @@ use quorate::{Certificates, Credential, Database};
 use crate::exit::{Failure, Outcome};
 
 pub(crate) use drops::{DropArguments, UndropArguments};
+pub(crate) use index::{Acted, IndexAction, lines as index_lines};
 pub(crate) use keyspace::{CreateArguments, definition_lines};
 
 /// Where servers listen unless told otherwise.

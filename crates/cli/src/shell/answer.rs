@@ -1,6 +1,6 @@
 //! Answers of statements, for people, for pipes, and for programs.
 
-use quorate::{Isolation, Outcome, Page, StepAnswer, Timestamp, Token, Value};
+use quorate::{Isolation, Key, Outcome, Page, StepAnswer, Timestamp, Token, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::words::quoted;
@@ -25,6 +25,8 @@ pub(crate) enum Answer {
     Values { found: Vec<(Vec<u8>, Option<Value>)>, at: Option<Timestamp> },
     /// The keys of a range, and as of when, if that was chosen.
     Page { page: Page, at: Option<Timestamp> },
+    /// The keys that an index has found, and whether there are more than were asked for.
+    Found { entries: Vec<(Key, Value)>, is_more: bool },
     /// It is done, and there is nothing to say.
     Done,
     /// A number that a key holds now.
@@ -81,6 +83,14 @@ impl Answer {
                 with_moment(lines, *at)
             }
             Answer::Page { page, at } => with_moment(page_lines(page), *at),
+            Answer::Found { entries, is_more } => {
+                let page = Page { entries: entries.clone(), next: None };
+                let mut lines = page_lines(&page);
+                lines.extend(is_more.then(|| {
+                    "… the limit is reached: there are more; ask with a greater --limit".to_owned()
+                }));
+                lines.join("\n")
+            }
             Answer::Done => "ok".to_owned(),
             Answer::Number(number) => number.to_string(),
             Answer::Length(length) => format!("{length} bytes"),
@@ -110,6 +120,11 @@ impl Answer {
                 let entry = |(key, value): &(quorate::Key, Value)| json!({ "key": json_of(key), "value": json_of(value) });
                 let entries: Vec<_> = page.entries.iter().map(entry).collect();
                 timed(json!({ "values": entries, "next": page.next.as_ref().map(|next| json_of(next)) }), *at)
+            }
+            Answer::Found { entries, is_more } => {
+                let entry =
+                    |(key, value): &(Key, Value)| json!({ "key": json_of(key), "value": json_of(value) });
+                json!({ "values": entries.iter().map(entry).collect::<Vec<_>>(), "more": is_more })
             }
             Answer::Done => json!({ "done": true }),
             Answer::Number(number) => json!({ "number": number }),
@@ -189,7 +204,7 @@ fn json_of(bytes: &[u8]) -> Json {
 
 #[cfg(test)]
 mod tests {
-    use quorate::{ClientId, Key};
+    use quorate::ClientId;
 
     use super::*;
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorate::index::IndexValue;
 use quorate::{
     Applied, Batch, Database, Error, Keyspace, Page, RangeSnapshot, Snapshot, Token, Transaction, Value,
 };
@@ -9,7 +10,8 @@ use quorate::{
 use super::answer::Answer;
 use super::completion::Vocabulary;
 use super::statement::{KeyspaceAction, Range, Statement, Text};
-use crate::command::definition_lines;
+use crate::command::{Acted, definition_lines, index_lines};
+use crate::output::Progress;
 
 /// How long a transaction may stay open between two statements of a person.
 const IDLE_MAX: Duration = Duration::from_secs(3600);
@@ -115,6 +117,9 @@ impl Session {
             }
             Statement::ScanNow { range: Range { from, to, limit } } => {
                 range_snapshot(self.in_use().await?.scan_now(from, to, limit).await?)
+            }
+            Statement::Find { index, value, from, to, limit } => {
+                self.find(&index, value, (from, to), limit).await?
             }
             Statement::Begin => self.begin().await?,
             Statement::Commit => self.commit().await?,
@@ -230,6 +235,27 @@ impl Session {
         }
     }
 
+    async fn find(
+        &mut self,
+        index: &str,
+        value: Option<String>,
+        (from, to): (Option<String>, Option<String>),
+        limit: u32,
+    ) -> Result<Answer, Error> {
+        let read = |text: Option<String>| text.map(|text| IndexValue::read(&text));
+        let (value, from, to) = (read(value), read(from), read(to));
+        let found = match (&self.transaction, value) {
+            (Some(txn), Some(value)) => txn.index(index).get(value, limit).await?,
+            (Some(txn), None) => txn.index(index).range(from, to, limit).await?,
+            (None, Some(value)) => self.in_use().await?.find(index, value, limit).await?,
+            (None, None) => self.in_use().await?.find_range(index, from, to, limit).await?,
+        };
+        // Where the next page begins is a key of the index, which means nothing to people.
+        let is_more = found.next.is_some();
+        let entries = found.entries.into_iter().map(|found| (found.key, found.value)).collect();
+        Ok(Answer::Found { entries, is_more })
+    }
+
     async fn begin(&mut self) -> Result<Answer, Error> {
         self.refuse_inside_transaction()?;
         let txn = self.in_use().await?.with_deadline(IDLE_MAX).begin().await?;
@@ -277,6 +303,13 @@ impl Session {
                     self.keyspace = None;
                 }
                 Ok(Answer::Text(text))
+            }
+            KeyspaceAction::Index { action } => {
+                self.refuse_inside_transaction()?;
+                match action.run(&self.db, &Progress::spinner()).await? {
+                    Acted::Done { text, .. } => Ok(Answer::Text(text)),
+                    Acted::Listed(indexes) => Ok(Answer::Text(index_lines(&indexes))),
+                }
             }
             KeyspaceAction::Undrop(undrop) => {
                 self.refuse_inside_transaction()?;

@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use quorate::{ClientId, Timestamp, Token};
 
 use super::words::Word;
-use crate::command::{CreateArguments, DropArguments, UndropArguments};
+use crate::command::{CreateArguments, DropArguments, IndexAction, UndropArguments};
 use crate::parse;
 
 /// One statement. Outside `begin` and `commit` each access is a transaction of its own.
@@ -126,6 +126,24 @@ pub(crate) enum Statement {
         #[command(flatten)]
         range: Range,
     },
+    /// Read the keys that an index finds by a value, a scalar in JSON or a text; or by values from one (included) to another one (excluded).
+    #[command(allow_hyphen_values = true)]
+    Find {
+        /// The index.
+        index: String,
+        /// The value.
+        #[arg(required_unless_present_any = ["from", "to"], conflicts_with_all = ["from", "to"])]
+        value: Option<String>,
+        /// The first value.
+        #[arg(long)]
+        from: Option<String>,
+        /// The first value that is not wanted.
+        #[arg(long)]
+        to: Option<String>,
+        /// At most so many keys.
+        #[arg(long, default_value_t = 100)]
+        limit: u32,
+    },
     /// Begin a transaction.
     Begin,
     /// Commit the transaction.
@@ -241,6 +259,12 @@ pub(crate) enum KeyspaceAction {
     Drop(DropArguments),
     /// Bring back a keyspace that was dropped.
     Undrop(UndropArguments),
+    /// Create, list and drop indexes.
+    Index {
+        /// The action.
+        #[command(subcommand)]
+        action: IndexAction,
+    },
 }
 
 /// The meaning of the words of a statement.
@@ -283,6 +307,7 @@ impl Statement {
             Statement::ScanAt { .. } => "scan-at",
             Statement::ScanStale { .. } => "scan-stale",
             Statement::ScanNow { .. } => "scan-now",
+            Statement::Find { .. } => "find",
             Statement::Begin => "begin",
             Statement::Commit => "commit",
             Statement::Abort => "abort",
@@ -400,6 +425,23 @@ mod tests {
         let on = parse("\\timing on");
         assert!(matches!(on, Parsed::Statement(Statement::Timing { setting: Some(Setting::On) })));
         assert!(matches!(parse("timing"), Parsed::Statement(Statement::Timing { setting: None })));
+        let find = parse("find by-age 30 --limit 7");
+        let is_find = matches!(&find, Parsed::Statement(Statement::Find { index, value: Some(value), limit: 7, .. })
+            if index == "by-age" && value == "30");
+        assert!(is_find, "{find:?}");
+        let find = parse("find by-age --from -5");
+        assert!(
+            matches!(&find, Parsed::Statement(Statement::Find { value: None, from: Some(from), .. }) if from == "-5"),
+            "{find:?}"
+        );
+        for wrong in [
+            "find by-age",
+            "find by-age 30 --to 5",
+            "keyspace index create a b",
+            "keyspace index create a b --on x",
+        ] {
+            assert!(matches!(parse(wrong), Parsed::Mistake(_)), "{wrong}");
+        }
         let create = parse("keyspace create accounts --isolation strict --shards 2 --sites a,b,c");
         let Parsed::Statement(Statement::Keyspace { action: KeyspaceAction::Create(create) }) = create else {
             panic!()

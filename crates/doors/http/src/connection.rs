@@ -24,7 +24,9 @@ use crate::repeats::{Repeat, Repeats, fingerprint, key_of};
 use crate::request::{Request, no_room};
 use crate::routes::{Operation, find};
 use crate::sessions::{seen_by, told};
-use crate::{batch, feed, feed_events, keys, keyspaces, objects, once, openapi, pages, procedures, trace};
+use crate::{
+    batch, feed, feed_events, indexes, keys, keyspaces, objects, once, openapi, pages, procedures, trace,
+};
 
 /// The longest head of a request, in bytes,
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -285,6 +287,7 @@ async fn run(session: &Session, request: &Request) -> Result<Answer, Problem> {
         Operation::ApplyBatch => batch::apply(session, request).await,
         Operation::TraceBatch => trace::apply(session, request).await,
         Operation::ChangeObjects => objects::change(session, request).await,
+        Operation::FindKeys => indexes::find(session, request).await,
         Operation::FollowChanges => feed::follow(session, request).await,
         Operation::GetCounter => objects::counter(session, request).await,
         Operation::GetElements => objects::elements(session, request).await,

@@ -31,6 +31,7 @@ mod connection;
 mod console;
 mod feed;
 mod feed_events;
+mod indexes;
 mod keys;
 mod keyspaces;
 mod login;

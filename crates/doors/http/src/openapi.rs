@@ -170,6 +170,7 @@ fn schemas() -> Value {
         "Problem": problem_schema(),
         "Entry": pair(),
         "Page": object(3, &[("entries", list(reference("Entry"))), ("next", nullable(text())), ("timestamp", text())]),
+        "FoundPage": object(2, &[("entries", list(reference("Entry"))), ("next", nullable(text()))]),
         "FeedPage": object(4, &[("changes", list(reference("FeedChange"))), ("resolved", text()), ("cursor", text()), ("next", text())]),
         "FeedChange": object(3, &[("timestamp", text()), ("shard", whole()), ("writes", list(reference("FeedWrite")))]),
         "FeedWrite": object(2, &[("key", bytes()), ("value", nullable(bytes()))]),

@@ -10,6 +10,7 @@ pub(crate) enum Operation {
     PutKey,
     DeleteKey,
     ScanKeys,
+    FindKeys,
     ApplyBatch,
     TraceBatch,
     ChangeObjects,
@@ -94,6 +95,7 @@ impl Route {
             | Operation::PutKey
             | Operation::DeleteKey
             | Operation::ScanKeys
+            | Operation::FindKeys
             | Operation::ApplyBatch
             | Operation::ChangeObjects
             | Operation::GetCounter
@@ -139,6 +141,27 @@ const SCAN: &[Parameter] = &[
     Parameter { name: "after", what: "only keys after this one", kind: "string" },
     Parameter { name: "limit", what: "how many keys, from 1 to 10000; by default 100", kind: "integer" },
     AT,
+];
+
+/// The parameters of a search by an index.
+const FIND: &[Parameter] = &[
+    Parameter {
+        name: "value",
+        what: "the value by which keys are found: a scalar in JSON, or a text; not together with from and to",
+        kind: "string",
+    },
+    Parameter {
+        name: "from",
+        what: "the first value, included; by default the first of all",
+        kind: "string",
+    },
+    Parameter {
+        name: "to",
+        what: "the last value, excluded; by default after the last of all",
+        kind: "string",
+    },
+    Parameter { name: "after", what: "where an earlier page has ended, as its next says", kind: "string" },
+    Parameter { name: "limit", what: "how many keys, from 1 to 10000; by default 100", kind: "integer" },
 ];
 
 /// How many elements of a set, and from which on.
@@ -233,6 +256,15 @@ pub(crate) const ROUTES: &[Route] = &[
         summary: "A page of keys and values in order; pages that follow `next` are one snapshot",
         parameters: SCAN,
         success: Success::JsonOrLines("Page", "Entry"),
+        ..USUAL
+    },
+    Route {
+        operation: Operation::FindKeys,
+        template: "/v1/keyspaces/{keyspace}/indexes/{index}",
+        id: "findKeys",
+        summary: "A page of the keys that an index finds by a value, or by values from and to, with what they hold",
+        parameters: FIND,
+        success: Success::Json("FoundPage"),
         ..USUAL
     },
     Route {

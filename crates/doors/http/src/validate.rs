@@ -8,6 +8,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::batch::BatchBody;
 use crate::feed::cursor;
+use crate::indexes;
 use crate::keys::{limit, range};
 use crate::keyspaces::NewKeyspace;
 use crate::problem::{Kind, Problem};
@@ -41,6 +42,7 @@ fn read(method: &str, address: &str, content_type: &str, body: &[u8]) -> Result<
             limit(&request)?;
             drop(range(&request)?);
         }
+        Operation::FindKeys => indexes::validate(&request)?,
         Operation::FollowChanges => drop(cursor(&request)?),
         _ => {}
     }
@@ -59,6 +61,9 @@ mod tests {
         assert_eq!(batch(r#"{"steps": [{"steal": {"key": "k"}}]}"#), Err(400));
         assert_eq!(validate("GET", "/v1/keyspaces/a/keys/k?at=x", "", b""), Err(400));
         assert_eq!(validate("GET", "/v1/keyspaces/a/changes?from=1.7", "", b""), Err(400));
+        assert_eq!(validate("GET", "/v1/keyspaces/a/indexes/i?value=5&limit=7", "", b""), Ok(()));
+        assert_eq!(validate("GET", "/v1/keyspaces/a/indexes/i?value=5&from=4", "", b""), Err(400));
+        assert_eq!(validate("GET", "/v1/keyspaces/a/indexes/i?value=%FF", "", b""), Err(400));
         assert_eq!(validate("GET", "no address", "", b""), Err(400));
     }
 }
