@@ -47,6 +47,8 @@ pub enum Alarm {
         /// The place of the client.
         slot: usize,
     },
+    /// The client in a place goes on with indexes.
+    Index(usize),
     /// A fault strikes, or its effect ends.
     Strike(Strike),
     /// A change of membership goes on.

@@ -308,6 +308,7 @@ impl<S: System> Simulation<S> {
                 Happening::Alarm(Alarm::Errand { of, slot }) => {
                     self.clients.wake_for_errand(of, slot, &mut self.cluster);
                 }
+                Happening::Alarm(Alarm::Index(slot)) => self.clients.wake_for_index(slot, &mut self.cluster),
                 Happening::Alarm(Alarm::Strike(strike)) => self.strike(strike),
                 Happening::Alarm(Alarm::Membership(step)) => {
                     if self.cluster.go_on_with(step) {

@@ -13,6 +13,7 @@ use quorate_workloads::{Hotspot, Parameters, Popularity, WorkloadKind};
 
 use crate::backups::has_backups;
 use crate::calibrated;
+use crate::clients::indexing::has_indexes;
 use crate::clients::script::Scripted;
 use crate::consumers::has_consumers;
 use crate::fault::Fault;
@@ -82,6 +83,8 @@ pub struct Scenario<S: System> {
     pub trades: bool,
     /// True if leases are asked for beside the workload.
     pub leases: bool,
+    /// True if indexes are kept beside the workload.
+    pub indexes: bool,
     /// True if consumers follow what commits.
     pub consumers: bool,
     /// True if backups are taken.
@@ -229,6 +232,9 @@ impl<S: System> Scenario<S> {
             trades: S::RUNS_ONE_ROUND && draw_trades(options, &mut stream("trades")),
             leases: S::RUNS_ONE_ROUND && stream("with leases").chance(LEASES_PROBABILITY),
             backups: S::BACKED_UP && has_backups::<S>(seed, options.plant_id()),
+            indexes: has_indexes::<S>(seed, options.plant_id())
+                && follows_real_time
+                && !faults.contains(&Fault::AcceptedLoss),
             consumers: S::TELLS_CHANGES && has_consumers::<S>(seed, options.plant_id()),
             one_round: [0.0, 0.3, 0.7, 0.7, 0.9, 1.0][stream("one round").index(6)],
             coordinated: 0.2,

@@ -231,6 +231,7 @@ impl Clients {
             let found = kind.errands.violations(&mut held.iter().copied());
             found.into_iter().map(move |text| format!("{name}: {text}"))
         };
-        self.beside.kinds.iter().flat_map(violations).collect()
+        let of_errands = self.beside.kinds.iter().flat_map(violations);
+        of_errands.chain(self.indexing.violations(held)).collect()
     }
 }

@@ -41,6 +41,7 @@ impl Clients {
     pub fn unfinished(&self) -> Vec<String> {
         let mut left = in_words(self.sessions.iter());
         left.extend(self.beside.unfinished());
+        left.extend(self.indexing.unfinished());
         left
     }
 }

@@ -10,6 +10,7 @@ mod confined;
 mod doom;
 mod facts;
 mod homes;
+pub(crate) mod indexing;
 mod leases;
 mod losses;
 mod lost_shard;
@@ -49,6 +50,7 @@ use beside::Beside;
 use busy::Busy;
 use doom::Doom;
 use homes::parameters_at;
+use indexing::Indexing;
 use losses::Acknowledged;
 use lost_shard::LostShard;
 use milestones::Milestones;
@@ -180,6 +182,8 @@ pub struct Clients {
     reads_at_once: Random,
     /// The errands that run beside the workload.
     beside: Beside,
+    /// The indexes that are kept beside the workload.
+    indexing: Indexing,
     /// The consequences of broken promises.
     pub promises: Promises,
     /// The values that were put, of a system that promises histories nothing.
@@ -225,6 +229,11 @@ impl Clients {
             busy: Busy::default(),
             reads_at_once: reads::stream(cluster.scenario.seed),
             beside: Beside::default(),
+            indexing: Indexing::new(
+                cluster.scenario.seed,
+                cluster.scenario.length,
+                cluster.scenario.indexes.then(|| cluster.shards().len()),
+            ),
             promises: Promises::default(),
             puts: Puts::new(cluster.scenario.level().is_none()),
             audited: BTreeMap::new(),
@@ -242,6 +251,7 @@ impl Clients {
             }
         }
         clients.start_errands(cluster);
+        clients.start_indexing(cluster);
         clients
     }
 
@@ -301,7 +311,10 @@ impl Clients {
 
     /// True if every session has done its work.
     pub fn are_done<S: System>(&self, cluster: &Cluster<S>) -> bool {
-        self.beside.is_done() && !self.want_more(cluster) && self.sessions.iter().all(Session::is_idle)
+        self.beside.is_done()
+            && self.indexing.is_done()
+            && !self.want_more(cluster)
+            && self.sessions.iter().all(Session::is_idle)
     }
 
     /// Lets sessions begin so many transactions more.
@@ -356,6 +369,7 @@ impl Clients {
         self.pipelines.bury(self.slots[slot].id);
         self.forget_begun(self.slots[slot].id);
         self.beside.bury(slot);
+        self.indexing.bury(slot);
         for session in 0..self.sessions.len() {
             if self.sessions[session].slot != slot {
                 continue;
@@ -387,6 +401,7 @@ impl Clients {
         let place = &mut self.slots[slot];
         (place.client, place.id, place.is_alive, place.sequence, place.alarms) = (client, id, true, 0, 0);
         self.beside.wake(slot, cluster);
+        self.wake_soon_for_index(slot, cluster);
         for session in 0..self.sessions.len() {
             if self.sessions[session].slot == slot {
                 self.wake_for_next(session, cluster);
@@ -591,6 +606,7 @@ impl Clients {
 
     /// A coordinator has answered.
     pub fn on_event<S: System>(&mut self, event: Event, cluster: &mut Cluster<S>) {
+        let Some(event) = self.on_index_event(event, cluster) else { return };
         match event {
             Event::Got { transaction, key, value } => self.on_got(transaction, key, value, cluster),
             Event::Marked { transaction, .. } => {

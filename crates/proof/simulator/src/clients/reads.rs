@@ -30,11 +30,14 @@ impl Clients {
         let client = self.slots[self.sessions[session].slot].client;
         let Some(attempt) = &mut self.sessions[session].attempt else { return false };
         let keys: BTreeSet<Key> = attempt.execution.plan().keys_named().into_iter().collect();
-        if !is_drawn || keys.len() < 2 || !self.reads_at_once.chance(AT_ONCE_PROBABILITY) {
+        let at_once = is_drawn && keys.len() >= 2 && self.reads_at_once.chance(AT_ONCE_PROBABILITY);
+        let mut keys = if at_once { keys } else { BTreeSet::new() };
+        keys.extend(self.indexing.lists().iter().cloned());
+        if keys.is_empty() {
             return false;
         }
         attempt.awaited = keys.len();
-        *self.happened.entry("several keys were read at once").or_default() += 1;
+        *self.happened.entry("several keys were read at once").or_default() += u64::from(at_once);
         let (transaction, keys) = (attempt.id, keys.into_iter().collect());
         cluster.world.command(client, Command::GetMany { transaction, keys });
         true

@@ -207,7 +207,7 @@ impl Configuration {
             thinking: 0.0,
             trades: false,
             consumers: false,
-            backups: false,
+            backups: false, indexes: false,
             leases: false,
             one_round: 0.0,
             leaders_apart: false,

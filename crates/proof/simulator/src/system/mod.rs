@@ -493,6 +493,12 @@ pub trait System:
     /// The planted bugs that backups are to notice.
     const BACKUP_PLANTS: &'static [&'static str] = &[];
 
+    /// True if its shards know of index lists.
+    const KEEPS_INDEXES: bool = false;
+
+    /// The planted bugs that are noticed where there are indexes.
+    const INDEX_PLANTS: &'static [&'static str] = &[];
+
     /// True if clients can ask for transactions that run in one round.
     const RUNS_ONE_ROUND: bool = false;
 

@@ -97,6 +97,8 @@ impl System for Snapshot {
     const SNAPSHOTS_MAY_BE_OLD: bool = true;
     const BACKED_UP: bool = true;
     const BACKUP_PLANTS: &'static [&'static str] = &["S24", "S25"];
+    const KEEPS_INDEXES: bool = true;
+    const INDEX_PLANTS: &'static [&'static str] = &["S22", "S23"];
     const ISOLATION: Isolation = Isolation::Snapshot;
     const CHANGES_GROUPS: bool = true;
     const TELLS_CHANGES: bool = true;

@@ -114,6 +114,8 @@ impl System for Strict {
     const BACKUP_PLANTS: &'static [&'static str] = &["T52", "T53"];
     const TELLS_CHANGES: bool = true;
     const FEED_PLANTS: &'static [&'static str] = &["T50", "T51"];
+    const KEEPS_INDEXES: bool = true;
+    const INDEX_PLANTS: &'static [&'static str] = &["T54"];
     const ACCEPTS_LOSSES: bool = true;
 
     fn settings_for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
