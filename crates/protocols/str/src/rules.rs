@@ -55,6 +55,8 @@ quorate_core::plants! {
         "a shard lets a transaction in that has not read its index list";
     IndexListChangedBeside = "S27", "6.5", Hunt::ALL_FAULTS,
         "a shard changes its index list while transactions are pending that go by an earlier one";
+    DeletionsUntold = "S28", "6.5", Hunt::ALL_FAULTS,
+        "a replica does not tell of deleted keys in a range, and the cache of a home shows an older version";
 }
 
 /// The rules that the machines of this crate follow.

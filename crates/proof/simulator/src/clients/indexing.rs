@@ -89,6 +89,7 @@ struct Run {
     got: BTreeMap<Key, Option<Value>>,
     list: IndexList,
     keys: Vec<(Key, Value)>,
+    found: Entries,
     /// What is counted if it commits.
     done: &'static str,
 }
@@ -313,14 +314,23 @@ impl Indexing {
                 }
             }
             Phase::ReadsKeys(index) => {
-                run.keys = entries;
-                let range = entry_range(&index, None);
-                run.phase = Phase::ReadsEntries(index);
+                run.keys.extend(entries);
+                let range = match next {
+                    Some(from) => KeyRange { from, to: Some(Key::from(END)) },
+                    None => {
+                        run.phase = Phase::ReadsEntries(index.clone());
+                        entry_range(&index, None)
+                    }
+                };
                 Next::Ask(Command::Scan { transaction: id, range, limit: 1_000 })
             }
             Phase::ReadsEntries(index) => {
-                let found: Entries = entries.into_iter().collect();
-                let breach = disagreement(&index, &run.keys, &found);
+                run.found.extend(entries);
+                if let Some(from) = next {
+                    let range = KeyRange { from, ..entry_range(&index, None) };
+                    return Next::Ask(Command::Scan { transaction: id, range, limit: 1_000 });
+                }
+                let breach = disagreement(&index, &run.keys, &run.found);
                 run.done = "index was read with its keys";
                 run.phase = Phase::Commits(breach);
                 Next::Finish(BTreeMap::new())
@@ -339,7 +349,14 @@ impl Indexing {
 
     /// What the shards hold at the end, if it disagrees, in words.
     pub(super) fn violations(&self, held: &[&StoredVersion]) -> Vec<String> {
-        let present = || held.iter().filter_map(|(key, _, value)| Some((key, value.as_ref()?)));
+        let mut newest: BTreeMap<&Key, &StoredVersion> = BTreeMap::new();
+        for version in held {
+            let known = newest.entry(&version.0).or_insert(version);
+            if known.1 < version.1 {
+                *known = version;
+            }
+        }
+        let present = || newest.values().filter_map(|(key, _, value)| Some((key, value.as_ref()?)));
         let mut lists = present().filter(|(key, _)| is_index_list(key)).map(|(_, value)| value);
         let Some(first) = lists.next() else { return Vec::new() };
         if lists.any(|list| list != first) {
@@ -458,6 +475,7 @@ impl Clients {
             got: BTreeMap::new(),
             list: IndexList::default(),
             keys: Vec::new(),
+            found: Entries::new(),
             done: "key was written without knowing of a list",
         };
         let mut keys = self.indexing.lists.clone();

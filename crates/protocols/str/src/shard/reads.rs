@@ -215,7 +215,7 @@ impl Shard {
     ) -> Result<Found, Unserved> {
         let mut versions = self.state.versions.range(range).map(|(key, _)| key).peekable();
         let mut held = self.pendings.keys_in(range).peekable();
-        let (mut keys, mut looked_at) = (Vec::new(), 0);
+        let (mut keys, mut live, mut looked_at) = (Vec::new(), 0, 0);
         loop {
             let key = match (versions.peek(), held.peek()) {
                 (Some(one), Some(other)) => (*one).min(*other),
@@ -223,12 +223,16 @@ impl Shard {
                 (None, Some(other)) => *other,
                 (None, None) => return Ok(Found::Range { keys, next: None }),
             };
-            if keys.len() >= limit as usize || looked_at >= self.config.scan_page_max {
+            if live >= limit as usize || looked_at >= self.config.scan_page_max {
                 return Ok(Found::Range { keys, next: Some(key.clone()) });
             }
             looked_at += 1;
-            if let (version, Some(value)) = self.version_at(key, snapshot, is_local)? {
-                keys.push(KeyVersion { key: key.clone(), version, value: Some(value) });
+            let (version, value) = self.version_at(key, snapshot, is_local)?;
+            live += usize::from(value.is_some());
+            // A deletion is told, too: the home may know an older version, and would take that for the newest.
+            let is_told = value.is_some() || version > Timestamp::ZERO && !self.has(Plant::DeletionsUntold);
+            if is_told {
+                keys.push(KeyVersion { key: key.clone(), version, value });
             }
             let key = key.clone();
             versions.next_if(|next| **next == key);
@@ -315,5 +319,47 @@ impl Shard {
         let left = left + self.ungranted.len();
         self.fewer_wait(self.waiters.saturating_sub(left));
         assert_eq!(left, self.waiters, "requests that wait are counted");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::hosted::Shards;
+    use quorate_core::{ClientId, GroupSize, ReplicaId, ReplicaIndex, ShardId, Value};
+
+    use super::*;
+    use crate::config::ReplicaConfig;
+    use crate::rules::Rules;
+
+    /// S28: a home that has an older version in its cache learns from a range that the key was deleted.
+    #[test]
+    fn a_range_tells_of_deleted_keys_and_counts_those_that_are_there() {
+        let at = |micros| Timestamp { micros, client: ClientId(1) };
+        let range = KeyRange { from: Key::from("a"), to: None };
+        for (rules, told) in [
+            (Rules::SOUND, vec![("a", 5, true), ("b", 7, false), ("c", 6, true)]),
+            (Rules::planted(Plant::DeletionsUntold), vec![("a", 5, true), ("c", 6, true)]),
+        ] {
+            let replica = ReplicaId { shard: ShardId(1), index: ReplicaIndex(0) };
+            let shards = Shards { first: ShardId(1), count: 1 };
+            let config = ReplicaConfig::new(replica, GroupSize::new(1).unwrap(), shards);
+            let mut shard = Shard::new(ReplicaConfig { rules, ..config });
+            let value = || Some(Value::from_static(b"x"));
+            for (key, micros, value) in
+                [("a", 5, value()), ("b", 3, value()), ("b", 7, None), ("c", 6, value()), ("d", 8, value())]
+            {
+                shard.state.versions.install(&Key::from(key), at(micros), value);
+            }
+            let found = shard.range_at(&range, 2, ClockTime::from_micros(100), false);
+            let Ok(Found::Range { keys, next }) = found else { panic!("nobody is in the way") };
+            let keys: Vec<(&str, u64, bool)> = keys
+                .iter()
+                .map(|key| {
+                    let name = std::str::from_utf8(&key.key).unwrap();
+                    (name, key.version.micros, key.value.is_some())
+                })
+                .collect();
+            assert_eq!((keys, next), (told, Some(Key::from("d"))));
+        }
     }
 }

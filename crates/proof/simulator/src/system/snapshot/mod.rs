@@ -98,7 +98,7 @@ impl System for Snapshot {
     const BACKED_UP: bool = true;
     const BACKUP_PLANTS: &'static [&'static str] = &["S24", "S25"];
     const KEEPS_INDEXES: bool = true;
-    const INDEX_PLANTS: &'static [&'static str] = &["S22", "S23"];
+    const INDEX_PLANTS: &'static [&'static str] = &["S26", "S27", "S28"];
     const ISOLATION: Isolation = Isolation::Snapshot;
     const CHANGES_GROUPS: bool = true;
     const TELLS_CHANGES: bool = true;
