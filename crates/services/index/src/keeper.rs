@@ -60,6 +60,40 @@ pub struct Checks {
     pub writes: BTreeMap<Key, Option<Value>>,
     /// Entries of unique indexes that have to be absent, or to be of this key: the number of the index, and the key.
     pub unique: BTreeMap<Key, (u32, Key)>,
+    /// Entries of unique indexes that this key gives up: another key may have one, where both held the value before there was an index.
+    pub given_up: BTreeMap<Key, Key>,
+}
+
+impl Checks {
+    /// The entries that have to be read before the writes can go.
+    pub fn unread(&self) -> BTreeSet<Key> {
+        self.unique.keys().chain(self.given_up.keys()).cloned().collect()
+    }
+
+    /// The writes, given what these entries hold: an entry of another key stays.
+    ///
+    /// # Errors
+    /// An entry that would be written is of another key.
+    pub fn judge(
+        mut self,
+        list: &IndexList,
+        found: impl Fn(&Key) -> Option<Value>,
+    ) -> Result<BTreeMap<Key, Option<Value>>, NotUnique> {
+        for (entry, owner) in &self.unique {
+            let holder = found(entry);
+            let is_given_up =
+                self.given_up.get(entry).is_some_and(|key| holder.as_deref() == Some(key.as_slice()));
+            if !is_given_up {
+                list.check_unique(owner, holder.as_ref())?;
+            }
+        }
+        for (entry, key) in self.given_up.iter().filter(|(entry, _)| !self.unique.contains_key(*entry)) {
+            if found(entry).is_some_and(|holder| holder[..] != key[..]) {
+                self.writes.remove(entry);
+            }
+        }
+        Ok(self.writes)
+    }
 }
 
 impl Keeper {
@@ -110,6 +144,7 @@ impl Keeper {
         let list = Arc::clone(&self.list);
         let mut checks = Checks::default();
         let mut deleted: BTreeSet<Key> = BTreeSet::new();
+        let mut given_up: BTreeMap<Key, Key> = BTreeMap::new();
         let mut put: BTreeMap<Key, (Value, &Definition, Key)> = BTreeMap::new();
         let mut settled = Vec::new();
         for (key, value) in &self.held {
@@ -131,17 +166,27 @@ impl Keeper {
                     }
                 }
             }
-            deleted.extend(old.into_keys().filter(|entry| !now.contains_key(entry)));
+            for (entry, held) in old {
+                if now.contains_key(&entry) {
+                    continue;
+                }
+                // Only entries of unique indexes hold something: their key.
+                if !held.is_empty() {
+                    given_up.insert(entry.clone(), key.clone());
+                }
+                deleted.insert(entry);
+            }
             settled.push((key.clone(), now));
         }
         for (entry, (held, index, key)) in put {
-            if index.unique && !deleted.contains(&entry) {
+            if index.unique {
                 checks.unique.insert(entry.clone(), (index.id, key));
             }
             deleted.remove(&entry);
             checks.writes.insert(entry, Some(held));
         }
         checks.writes.extend(deleted.into_iter().map(|entry| (entry, None)));
+        checks.given_up = given_up;
         self.settled.extend(settled);
         checks.writes.append(&mut self.held);
         Ok(checks)
@@ -288,10 +333,23 @@ mod tests {
         assert!(told.contains("\"l\"") && told.contains("belongs to \"k\""), "{told}");
         keeper.write(key("k"), json(2)).unwrap();
         let moved = keeper.clone().settle(&before).unwrap();
-        assert_eq!(moved.unique.values().collect::<Vec<_>>(), [&(1, key("k"))], "the value of l was k's own");
+        assert_eq!(moved.unique.values().collect::<Vec<_>>(), [&(1, key("l")), &(1, key("k"))]);
+        let holds = |owner: &'static str| {
+            let (one, two) = (moved.unread().into_iter().next().unwrap(), value(owner));
+            moved.clone().judge(&list, move |entry| two.clone().filter(|_| *entry == one))
+        };
+        assert_eq!(holds("k"), Ok(moved.writes.clone()), "the value of l was k's own");
+        assert!(holds("m").is_err());
+        // A third key had the value before there was an index: its entry stays.
+        let mut gives_up = Keeper::new(Arc::clone(&list));
+        gives_up.write(key("k"), None).unwrap();
+        let checks = gives_up.settle(&before).unwrap();
+        let given_up = |owner: Option<Value>| checks.clone().judge(&list, |_| owner.clone()).unwrap().len();
+        assert_eq!((given_up(None), given_up(value("k")), given_up(value("m"))), (2, 2, 1));
         assert_eq!(moved.writes.values().filter(|value| value.is_none()).count(), 0);
         keeper.write(key("k"), json(1)).unwrap();
-        assert!(keeper.settle(&before).is_err());
+        let clash = keeper.settle(&before).unwrap();
+        assert!(clash.judge(&list, |_| value("k")).is_err(), "k keeps the value");
     }
 
     proptest! {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use quorate_core::transaction::readable;
 use quorate_core::{Key, KeyRange, Value};
-use quorate_index::{Checks, Entry, EntryRange, IndexList, IndexValue, Stage, entry_range};
+use quorate_index::{Entry, EntryRange, IndexList, IndexValue, Stage, entry_range};
 
 use super::{Inner, Page, Read, Transaction};
 use crate::error::{Error, Invalid, Result};
@@ -249,23 +249,21 @@ impl Inner {
             let Some(keeper) = &mut progress.keeper else { return Err(Error::Conflict) };
             keeper.settle(&before).map_err(IndexFault::from).map_err(Invalid::Index)?
         };
-        let Checks { writes, unique } = checks;
-        let further: BTreeSet<Key> = writes
+        let further: BTreeSet<Key> = checks
+            .writes
             .keys()
             .map(|key| listed.beside(key))
             .filter(|list| !lists.contains(*list))
             .cloned()
             .collect();
-        let keys: Vec<Key> = unique.keys().chain(&further).cloned().collect();
-        let values = self.read_beneath(&keys).await?;
-        self.compare_lists(listed, &values[unique.len()..])?;
-        for (owner, found) in unique.values().zip(&values) {
-            listed
-                .list
-                .check_unique(owner, found.as_ref())
-                .map_err(IndexFault::from)
-                .map_err(Invalid::Index)?;
-        }
+        let entries = checks.unread();
+        let keys: Vec<Key> = entries.iter().chain(&further).cloned().collect();
+        let mut values = self.read_beneath(&keys).await?;
+        self.compare_lists(listed, &values[entries.len()..])?;
+        values.truncate(entries.len());
+        let found: BTreeMap<Key, Option<Value>> = entries.into_iter().zip(values).collect();
+        let of = |entry: &Key| found.get(entry).cloned().flatten();
+        let writes = checks.judge(&listed.list, of).map_err(IndexFault::from).map_err(Invalid::Index)?;
         for (key, value) in writes {
             let bytes = value.as_deref().unwrap_or_default();
             let mut progress = self.access(|footprint| footprint.write(&key, bytes, self.shard_of(&key)))?;

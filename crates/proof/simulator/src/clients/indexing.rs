@@ -204,11 +204,10 @@ impl Indexing {
                 }
             }
             Phase::Checks(checks) => {
-                let found = |entry: &Key| run.got.get(entry).and_then(Option::as_ref);
-                let mut owners = checks.unique.iter();
-                match owners.all(|(entry, owner)| run.list.check_unique(owner, found(entry)).is_ok()) {
-                    true => Next::Finish(checks.writes),
-                    false => Next::GiveUp,
+                let found = |entry: &Key| run.got.get(entry).cloned().flatten();
+                match checks.judge(&run.list, found) {
+                    Ok(writes) => Next::Finish(writes),
+                    Err(_) => Next::GiveUp,
                 }
             }
             Phase::Cursor(index) => match run.got.get(&cursor_key(index.id)).cloned().flatten().as_deref() {
@@ -296,7 +295,7 @@ impl Indexing {
                 let owners = unique
                     .iter()
                     .map(|entry| (entry.clone(), (index.id, Key::copy_from_slice(&owner(entry)))));
-                let checks = Checks { unique: owners.collect(), writes };
+                let checks = Checks { unique: owners.collect(), writes, ..Checks::default() };
                 (run.awaited, run.phase) = (unique.len(), Phase::Checks(checks));
                 Next::Ask(Command::GetMany { transaction: id, keys: unique })
             }
@@ -391,9 +390,9 @@ impl Run {
             return Next::GiveUp;
         }
         match keeper.settle(&before) {
-            Ok(checks) if checks.unique.is_empty() => Next::Finish(checks.writes),
+            Ok(checks) if checks.unread().is_empty() => Next::Finish(checks.writes),
             Ok(checks) => {
-                let keys: Vec<Key> = checks.unique.keys().cloned().collect();
+                let keys: Vec<Key> = checks.unread().into_iter().collect();
                 (self.awaited, self.phase) = (keys.len(), Phase::Checks(checks));
                 Next::Ask(Command::GetMany { transaction: TransactionId::default(), keys })
             }
@@ -517,7 +516,7 @@ impl Clients {
         }
         let next = match event {
             Event::Got { key, value, .. } => {
-                let Some(run) = self.indexing.open.get_mut(&id) else { return None };
+                let run = self.indexing.open.get_mut(&id)?;
                 run.got.insert(key, value);
                 run.awaited = run.awaited.saturating_sub(1);
                 if run.awaited > 0 || matches!(run.phase, Phase::Commits(_)) {
