@@ -132,7 +132,8 @@ fn scalar(pointer: &str, json: &Json) -> Result<IndexValue, String> {
                 .or(number.as_u64())
                 .is_some_and(|whole| whole > EXACT_MAX);
             match number.as_f64() {
-                Some(value) if !is_beyond => Ok(IndexValue::Number(value)),
+                // Both zeros are one number.
+                Some(value) if !is_beyond => Ok(IndexValue::Number(value + 0.0)),
                 _ => Err(format!(
                     "has the number {number} at {pointer:?}, and integers above 2^53 are not told apart: write it as text"
                 )),
