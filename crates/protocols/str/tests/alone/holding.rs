@@ -197,7 +197,7 @@ fn a_page_of_a_range_ends_where_so_many_keys_were_looked_at() {
         shard.logs();
     }
     let told = shard.hears("4/r0", read_at(2, 1_000, vec![range("a", "z", 9)]));
-    assert_eq!(told, ["4/r0 ← holds [iris=i@900 … oak], number 2"], "one that is deleted was looked at");
+    assert_eq!(told, ["4/r0 ← holds [elm=nothing@900 iris=i@900 … oak], number 2"], "a deletion is told");
     let told = shard.hears("4/r0", read_at(3, 1_000, vec![range("i", "z", 9)]));
     assert_eq!(told, ["4/r0 ← holds [iris=i@900 oak=o@900], number 3"], "nothing follows");
     let told = shard.hears("4/r0", read_at(4, 1_000, vec![range("i", "z", 1)]));

@@ -194,12 +194,20 @@ fn planted_bugs_lead_to_anomalies() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What they tell a consumer is in no script: see `alone::consumers`.
-const OF_CONSUMERS: [Plant; 2] = [Plant::PendingPassedOver, Plant::ConsumersUnnoted];
+/// Tests beside the code play these, and seeds with consumers of changes, with backups and with indexes: no script has any.
+const WITHOUT_SCRIPT: [Plant; 7] = [
+    Plant::PendingPassedOver,
+    Plant::ConsumersUnnoted,
+    Plant::BackupsUnnoted,
+    Plant::BackupsDoNotWait,
+    Plant::IndexListOverlooked,
+    Plant::IndexListChangedBeside,
+    Plant::DeletionsUntold,
+];
 
 #[test]
 fn every_plant_is_played() {
-    for plant in Plant::ALL.into_iter().filter(|plant| !OF_CONSUMERS.contains(plant)) {
+    for plant in Plant::ALL.into_iter().filter(|plant| !WITHOUT_SCRIPT.contains(plant)) {
         assert!(ANOMALIES.iter().any(|anomaly| anomaly.plant == plant), "{} is not played", plant.id());
     }
 }
