@@ -57,6 +57,10 @@ pub(crate) fn validate_prepare(
     timestamp: Timestamp,
     rules: Rules,
 ) -> Vote {
+    assert!(
+        shelf.index_lists_bind || shelf.promised_reads.is_none(),
+        "{id} may have committed, so that no index list binds it, and promises to readers do"
+    );
     if has_stale_read(shelf, transaction, timestamp, rules)
         || has_phantom(shelf, transaction, rules)
         || overlooks_index_list(shelf, transaction, rules)
