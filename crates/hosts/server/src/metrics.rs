@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use crate::node::{
-    ChangesStatus, EventLoopStatus, HandedOverStatus, LagStatus, MemoryStatus, ReplicaStatus, SpeculatingStatus, Status, TrafficStatus, TunerStatus,
+    ChangesStatus, EventLoopStatus, HandedOverStatus, LagStatus, MemoryStatus, ReplicaStatus,
+    SpeculatingStatus, Status, TrafficStatus, TunerStatus,
 };
 
 /// Renders a status in the text format of Prometheus.

@@ -115,7 +115,8 @@ use routes::{Outgoing, Routes};
 use speakers::Misattributed;
 pub use speculating::{DecidedStatus, DecisionStatus, SpeculatingStatus, TunerStatus};
 pub use status::{
-    ChangesStatus, DiskStatus, EventLoopStatus, HandedOverStatus, LagStatus, LogStatus, MemoryStatus, ReplicaStatus, SecurityStatus, Status, TransportStatus, ValuesInFileStatus,
+    ChangesStatus, DiskStatus, EventLoopStatus, HandedOverStatus, LagStatus, LogStatus, MemoryStatus,
+    ReplicaStatus, SecurityStatus, Status, TransportStatus, ValuesInFileStatus,
 };
 pub use traffic::{HotKeyStatus, SlowStatus, TrafficStatus};
 use versions::Versions;
