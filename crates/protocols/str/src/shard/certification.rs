@@ -144,7 +144,7 @@ impl Shard {
         if written > candidate.snapshot && !overlooks {
             return Certified::Refused(Refusal::Overwritten(written));
         }
-        let is_there = newest.is_some_and(|version| version.value.is_some());
+        let is_there = newest.is_some_and(|version| !version.is_deletion());
         let others = |key: &Key| {
             let other = |(id, pending): (TransactionId, &Pending)| {
                 id != candidate.transaction && pending.outcome != Some(Outcome::Aborted)

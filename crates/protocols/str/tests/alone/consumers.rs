@@ -30,6 +30,7 @@ fn prepare(sequence: u64, snapshot: u64, words: &str) -> Message {
         writes: writes(words),
         after: Vec::new(),
         is_local: false,
+        knows_indexes: false,
     }
 }
 

@@ -131,7 +131,7 @@ fn overlooks_index_list(shelf: &Shelf<'_>, transaction: &Transaction, rules: Rul
     shelf.index_lists_bind
         && !rules.has(Plant::IndexListOverlooked)
         && transaction.overlooks_index_list()
-        && shelf.versions.range(index_lists()).any(|(_, newest)| newest.value.is_some())
+        && shelf.versions.range(index_lists()).any(|(_, newest)| !newest.is_deletion())
 }
 
 /// The same of an index list that is about to be written.
