@@ -32,7 +32,7 @@ use tokio::sync::mpsc;
 
 use crate::error::{Error, Invalid, Result};
 use crate::keyspace::Keyspace;
-use crate::transaction::{end_of_prefix, key_range};
+use crate::transaction::{end_of_prefix, user_range};
 
 pub use cursor::{Cursor, InvalidCursor};
 
@@ -87,9 +87,9 @@ impl Keyspace {
     /// [`Invalid::Cursor`] if the cursor belongs to something else, [`Invalid::Unsupported`] if keyspaces of this isolation tell no changes.
     pub async fn changes(&self, from: Option<&Cursor>) -> Result<Changes> {
         let definition = self.definition();
-        let shards = definition.shards_of_range(&key_range(b"", b""));
+        let shards = definition.shards_of_range(&user_range(b"", b""));
         let shards = shards.iter().map(|shard| shard.id).collect();
-        self.follow(definition, shards, key_range(b"", b""), from).await
+        self.follow(definition, shards, user_range(b"", b""), from).await
     }
 
     /// As [`Keyspace::changes`], of one key.
@@ -99,7 +99,7 @@ impl Keyspace {
     pub async fn watch(&self, key: impl AsRef<[u8]>, from: Option<&Cursor>) -> Result<Changes> {
         let (key, definition) = (key.as_ref(), self.definition());
         let shard = definition.shard_of(key).id;
-        let keys = key_range(key, &[key, &[0]].concat());
+        let keys = user_range(key, &[key, &[0]].concat());
         self.follow(definition, vec![shard], keys, from).await
     }
 
@@ -109,7 +109,7 @@ impl Keyspace {
     /// As [`Keyspace::changes`].
     pub async fn watch_prefix(&self, prefix: impl AsRef<[u8]>, from: Option<&Cursor>) -> Result<Changes> {
         let (prefix, definition) = (prefix.as_ref(), self.definition());
-        let keys = key_range(prefix, &end_of_prefix(prefix));
+        let keys = user_range(prefix, &end_of_prefix(prefix));
         let shards = definition.shards_of_range(&keys).iter().map(|shard| shard.id).collect();
         self.follow(definition, shards, keys, from).await
     }
@@ -151,7 +151,7 @@ impl Keyspace {
             let feed = Feed {
                 keyspace: self.clone(),
                 shard,
-                keys: key_range(b"", b""),
+                keys: user_range(b"", b""),
                 position: None,
                 pages: sender.clone(),
             };

@@ -103,6 +103,23 @@ async fn keys_are_found_by_their_values() {
         assert_eq!(entries.len(), 2, "entries are not seen");
         let reserved = fault(users.put(b"\xff\xffx", "y").await);
         assert!(matches!(reserved, IndexFault::Reserved { .. }));
+        let mut changes = users.changes(None).await.unwrap();
+        users.put("fay", living_in(3)).await.unwrap();
+        let mut told: Vec<Key> = Vec::new();
+        while !told.iter().any(|key| key.as_slice() == b"fay") {
+            match changes.next().await {
+                Ok(page) => {
+                    let writes = page.changes.into_iter().flat_map(|change| change.writes);
+                    told.extend(writes.map(|write| write.key));
+                }
+                Err(Error::ChangesUnavailable { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(
+            told.iter().all(|key| !key.starts_with(b"\xff\xff")),
+            "consumers are told of users' keys: {told:?}"
+        );
     }
 }
 
