@@ -13,8 +13,6 @@
 //! idle could not be changed. So a transaction that has only read a list keeps no writer of it off. A transaction that was let in before the list has changed may thus commit
 //! afterwards, by the indexes that there were; it holds the keys that it writes until then, and whoever fills the new index meets it there.
 
-use std::sync::LazyLock;
-
 use crate::key::Key;
 use crate::topology::shard_position;
 use crate::transaction::{KeyRange, Transaction};
@@ -24,6 +22,9 @@ pub const RESERVED: &[u8] = b"\xff\xff";
 
 /// The beginning of the keys of index lists.
 const INDEX_LIST_PREFIX: &[u8] = b"\xff\xfflist";
+
+/// The first key behind them.
+const INDEX_LISTS_END: &[u8] = b"\xff\xfflisu";
 
 /// True if a key belongs to the system.
 pub fn is_reserved(key: &[u8]) -> bool {
@@ -36,15 +37,8 @@ pub fn is_index_list(key: &[u8]) -> bool {
 }
 
 /// The range of the keys of all index lists.
-pub fn index_lists() -> &'static KeyRange {
-    static RANGE: LazyLock<KeyRange> = LazyLock::new(|| {
-        let mut end = INDEX_LIST_PREFIX.to_vec();
-        if let Some(last) = end.last_mut() {
-            *last += 1;
-        }
-        KeyRange { from: Key::from(INDEX_LIST_PREFIX), to: Some(Key::from(end)) }
-    });
-    &RANGE
+pub fn index_lists() -> KeyRange {
+    KeyRange { from: Key::from(INDEX_LIST_PREFIX), to: Some(Key::from(INDEX_LISTS_END)) }
 }
 
 /// The keys of the index lists of a keyspace of so many shards, one for each, by the position of the shard.

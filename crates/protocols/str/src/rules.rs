@@ -43,14 +43,14 @@ quorate_core::plants! {
         "a vote counts although another leader has let the transaction in than the one that had announced it to the replica";
     DeposedVouch = "S21", "6.6", Hunt::Scripted,
         "a leader says of a commit that it has not let in that its shard has applied it, without knowing that it still leads";
-    BackupsUnnoted = "S24", "6.3", Hunt::ALL_FAULTS,
-        "a reader of all keys for a backup is not noted";
-    BackupsDoNotWait = "S25", "6.3", Hunt::ALL_FAULTS,
-        "a reader of all keys for a backup does not wait for what may commit below its snapshot";
     PendingPassedOver = "S22", "6.5", Hunt::ALL_FAULTS,
         "consumers of changes are told that nothing else commits below a snapshot, whether something is pending there or not";
     ConsumersUnnoted = "S23", "6.3", Hunt::ALL_FAULTS,
         "a consumer of changes is not noted as a reader of all keys";
+    BackupsUnnoted = "S24", "6.3", Hunt::ALL_FAULTS,
+        "a reader of all keys for a backup is not noted";
+    BackupsDoNotWait = "S25", "6.3", Hunt::ALL_FAULTS,
+        "a reader of all keys for a backup does not wait for what may commit below its snapshot";
     IndexListOverlooked = "S26", "6.5", Hunt::ALL_FAULTS,
         "a shard lets a transaction in that has not read its index list";
     IndexListChangedBeside = "S27", "6.5", Hunt::ALL_FAULTS,

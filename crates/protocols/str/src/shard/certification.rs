@@ -136,7 +136,7 @@ impl Shard {
     /// them, so whoever fills an index would otherwise not see what such a transaction writes; and the change lies above whatever has committed here, so that a snapshot which
     /// holds it holds all of that. Only a list that is new is not waited for, or it would never come where a shard is never idle: it is announced first.
     fn certify_indexes(&self, candidate: &Candidate) -> Certified {
-        let newest = self.state.versions.range(index_lists()).map(|(_, newest)| newest);
+        let newest = self.state.versions.range(&index_lists()).map(|(_, newest)| newest);
         let newest = newest.max_by_key(|version| version.timestamp);
         let written = newest.map_or(0, |version| version.timestamp.micros);
         let written = ClockTime::from_micros(written);
@@ -151,7 +151,7 @@ impl Shard {
             };
             self.pendings.of_key(key).any(other)
         };
-        let is_near = || is_there || self.pendings.keys_in(index_lists()).any(others);
+        let is_near = || is_there || self.pendings.keys_in(&index_lists()).any(others);
         if !candidate.knows_indexes && !overlooks && is_near() {
             return Certified::Refused(Refusal::Conflict);
         }

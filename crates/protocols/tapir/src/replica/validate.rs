@@ -131,7 +131,7 @@ fn overlooks_index_list(shelf: &Shelf<'_>, transaction: &Transaction, rules: Rul
     shelf.index_lists_bind
         && !rules.has(Plant::IndexListOverlooked)
         && transaction.overlooks_index_list()
-        && shelf.versions.range(index_lists()).any(|(_, newest)| !newest.is_deletion())
+        && shelf.versions.range(&index_lists()).any(|(_, newest)| !newest.is_deletion())
 }
 
 /// The same of an index list that is about to be written.
@@ -144,7 +144,7 @@ fn overlooks_pending_index_list(
     shelf.index_lists_bind
         && !rules.has(Plant::IndexListOverlooked)
         && transaction.overlooks_index_list()
-        && shelf.prepared.other_writers_in(index_lists(), id).next().is_some()
+        && shelf.prepared.other_writers_in(&index_lists(), id).next().is_some()
 }
 
 /// Another prepared transaction reads what this one writes, or writes what this one reads or writes: whichever of them
