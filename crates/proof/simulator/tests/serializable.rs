@@ -78,6 +78,7 @@ fn the_rules_survive_all_faults() {
         "batch refused",
         "batch that breaks a promise",
         "batch that reads",
+        "changes told to consumers",
         "client was told that a node is busy",
         "coordinated batch",
         "independent batch of several shards",

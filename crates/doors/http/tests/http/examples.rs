@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
+use quorate::{IndexOptions, Isolation, KeyspaceOptions};
 use quorate_gateway::Limits;
 
 use crate::support::Cluster;
@@ -47,6 +48,18 @@ fn is_like(line: &str, wanted: &str) -> bool {
     rest.is_empty() || is_open
 }
 
+/// Makes the keyspace whose index an example asks: no request creates one.
+async fn create_users(cluster: &Cluster) {
+    let options = cluster.nodes.client().unwrap();
+    let db = quorate::connect_with(cluster.nodes.addresses(), options).await.unwrap();
+    let users = db.create_keyspace("users", KeyspaceOptions::new(Isolation::Strict)).await.unwrap();
+    let users = users.with_deadline(Duration::from_secs(60));
+    let by_city = IndexOptions::new("json:/city".parse().unwrap());
+    users.create_index("by-city", &by_city, |_| {}).await.unwrap();
+    users.put("ada", r#"{"city":"London"}"#).await.unwrap();
+    db.close().await;
+}
+
 #[test]
 fn the_examples_of_the_page_are_true() {
     if Command::new("curl").arg("--version").output().is_err() {
@@ -56,7 +69,12 @@ fn the_examples_of_the_page_are_true() {
     let cluster = Cluster::start(Limits { deadline: Duration::from_secs(60), ..Limits::default() });
     let examples = examples();
     assert!(examples.len() > 8, "{examples:?}");
+    let mut has_users = false;
     for (typed, wanted) in examples {
+        if !has_users && typed.contains("/keyspaces/users/") {
+            tokio::runtime::Runtime::new().unwrap().block_on(create_users(&cluster));
+            has_users = true;
+        }
         let line = typed.replace("127.0.0.1:7480", &cluster.door.to_string());
         let output = Command::new("sh").args(["-c", &line]).output().unwrap();
         let printed = String::from_utf8_lossy(&output.stdout).replace('\r', "");
