@@ -81,7 +81,9 @@ mod tests {
         assert!(matches!(error, DataError::NewerProtocol { found, .. } if found == newer), "{error}");
         assert!(error.to_string().contains("a later program"), "{error}");
         let file = path.join("identity.toml");
-        let text = fs::read_to_string(&file).unwrap().replace("protocol_version = 3", "protocol_version = 0");
+        let text = fs::read_to_string(&file)
+            .unwrap()
+            .replace(&format!("protocol_version = {}", newer.0), "protocol_version = 0");
         fs::write(&file, text).unwrap();
         let error = open(&path, Initialise::No).unwrap_err();
         assert!(matches!(error, DataError::OlderProtocol { .. }), "{error}");

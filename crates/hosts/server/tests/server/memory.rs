@@ -95,6 +95,13 @@ async fn values_beyond_the_memory_are_in_files_also_after_a_restart() {
 async fn a_value_that_cannot_be_read_costs_a_restart_of_its_replica() {
     let (cluster, keyspace, mut client) = start().await;
     write_all(&mut client, &keyspace).await;
+    // Replicas go on to move values for a while.
+    let writes = || (0..3).map(|node| memory(&cluster, node).1.writes).collect::<Vec<_>>();
+    let mut before = Vec::new();
+    while before != writes() {
+        before = writes();
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    }
     let is_emptied = |node| {
         let bytes = std::fs::read(file_of(&cluster, node, &keyspace)).unwrap_or_default();
         bytes.iter().all(|byte| *byte == 0)
