@@ -29,7 +29,7 @@ use crate::system::System;
 /// So many seeds have indexes.
 const PROBABILITY: f64 = 0.2;
 
-/// So many transactions are begun in a seed of the usual length.
+/// So many transactions are begun, however long the seed is: they meet at few keys.
 const TRANSACTIONS: u64 = 400;
 
 /// The keys that are indexed lie above those of the workload.
@@ -130,11 +130,11 @@ enum Next {
 
 impl Indexing {
     /// Indexes in a cluster of so many shards, if the seed has some.
-    pub(super) fn new(seed: u64, length: u64, shards: Option<usize>) -> Self {
+    pub(super) fn new(seed: u64, shards: Option<usize>) -> Self {
         Indexing {
             random: Random::stream(seed, "indexing"),
             lists: shards.map(index_list_keys).unwrap_or_default(),
-            left: shards.map_or(0, |_| TRANSACTIONS * length),
+            left: shards.map_or(0, |_| TRANSACTIONS),
             open: BTreeMap::new(),
             begun: BTreeSet::new(),
             aware: BTreeSet::new(),

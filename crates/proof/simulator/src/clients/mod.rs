@@ -231,7 +231,6 @@ impl Clients {
             beside: Beside::default(),
             indexing: Indexing::new(
                 cluster.scenario.seed,
-                cluster.scenario.length,
                 cluster.scenario.indexes.then(|| cluster.shards().len()),
             ),
             promises: Promises::default(),
