@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::exit::Failure;
 use crate::output::{Align, Progress, Table, print_json};
 
-/// What is done to indexes; also a statement of the shell.
+/// The commands about indexes; each is also a statement of the shell.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum IndexAction {
     /// Create an index, and wait until it has every key. Transactions that write keep it from the beginning on. A creation that was interrupted goes on if it
@@ -42,12 +42,12 @@ pub(crate) struct CreateIndexArguments {
     /// Refuse transactions that would give the same value to a second key.
     #[arg(long)]
     unique: bool,
-    /// What becomes of a value that does not parse: `refuse` refuses the transaction that writes it, `leave-out` writes it without an entry.
+    /// The fate of a value that does not parse: `refuse` refuses the transaction that writes it, `leave-out` writes it without an entry.
     #[arg(long, value_name = "CHOICE", default_value_t = Unparsable::default())]
     unparsable: Unparsable,
 }
 
-/// What came of it.
+/// The result of a command.
 pub(crate) enum Acted {
     /// It is done.
     Done {

@@ -41,7 +41,7 @@ pub struct Load {
     /// The replica is one of the keyspace of the catalogue.
     pub is_administration: bool,
     /// The message wants to add to a key space that takes more memory than it may, and cannot take less
-    /// ([`HostedReplica::exceeds_memory`](crate::hosted::HostedReplica::exceeds_memory)). What deletes is no such message.
+    /// ([`HostedReplica::exceeds_memory`](crate::hosted::HostedReplica::exceeds_memory)). A message that only deletes is none of them.
     pub exceeds_memory: bool,
 }
 

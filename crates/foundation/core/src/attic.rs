@@ -56,7 +56,7 @@ impl<T> Guarded<T> {
 
     /// Looks at the state, or changes it.
     pub fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
-        // What panics ends its machine, and nobody asks again.
+        // A panic in here ends the machine, and nobody asks again.
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

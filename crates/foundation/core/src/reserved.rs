@@ -11,7 +11,7 @@
 //!
 //! A list is read by every transaction that writes, and written when an index is created or dropped. If each of them kept the other off, a list of a shard that is never
 //! idle could not be changed. So a transaction that has only read a list keeps no writer of it off. A transaction that was let in before the list has changed may thus commit
-//! afterwards, by the indexes that there were; it holds the keys that it writes until then, and whoever fills the new index meets it there.
+//! afterwards, by the indexes that there were; it holds the keys that it writes until then, and the client that fills the new index meets it there.
 
 use crate::key::Key;
 use crate::topology::shard_position;

@@ -84,7 +84,7 @@ struct Inner {
     seen: AtticStatus,
 }
 
-/// What an attic holds, and what it has been through.
+/// The contents of an attic, and its reads, writes and failures so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AtticStatus {
     /// How many values are in it.
@@ -110,7 +110,7 @@ impl<F: LogFile> FileAttic<F> {
         FileAttic { file, bounds, has_failed: AtomicBool::new(false), inner: Guarded::new(inner) }
     }
 
-    /// What it holds, and what it has been through.
+    /// Its contents, and its reads, writes and failures so far.
     pub fn status(&self) -> AtticStatus {
         self.inner.with(|inner| AtticStatus { file_bytes: inner.end * UNIT, ..inner.seen.clone() })
     }

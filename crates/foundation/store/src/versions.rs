@@ -88,7 +88,7 @@ pub struct Versions {
     index_bytes: usize,
 }
 
-/// What the index takes is looked at again after so many versions.
+/// The memory of the index is measured again after so many versions.
 const INSTALLED: u64 = 1_024;
 
 /// The hand goes on by so many keys at most for each version that is installed: one that is large makes room over several.
@@ -281,7 +281,7 @@ impl Versions {
             let older = self.older.get_mut(&slot).into_iter().flatten().map(|version| &mut version.content);
             let newest = (!was_touched).then(|| &mut self.slab.entry_mut(slot).content);
             let values = &mut self.values;
-            // What is overwritten goes whether the key was looked up or not. If nothing is taken, all stays, and a later call tries again.
+            // Overwritten versions go whether the key was looked up or not. If the attic takes none, all stay, and a later call tries again.
             if !older.chain(newest).all(|content| values.stow(content)) {
                 return;
             }
@@ -349,7 +349,7 @@ impl Versions {
     /// Drops every version below `floor`, to make room for those of another replica.
     pub fn forget_below(&mut self, floor: Timestamp) {
         self.collected = self.collected.max(floor);
-        // What was to be collected below is dropped with the rest.
+        // Versions that were to be collected below are dropped with the rest.
         self.collectable = self.collectable.split_off(&(floor, Slot::FIRST));
         let all: Vec<Slot> = self.slab.occupied().collect();
         for slot in all {

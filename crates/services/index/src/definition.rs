@@ -48,7 +48,7 @@ impl Stage {
 
 quorate_core::names!(Stage, "stage");
 
-/// What becomes of a value that does not parse.
+/// The fate of a value that does not parse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unparsable {
     /// A transaction that would write it is refused.

@@ -492,7 +492,7 @@ fn changes_are_events(cluster: &Cluster, begins: &Value) {
     }
     assert_eq!(told[0], json!({ "key": "fed/a", "value": "1" }));
     drop(client);
-    // What the browser has counts, and not the address that it was given at first.
+    // The cursor that the browser has kept counts, and not the address that it was given at first.
     assert_committed(
         &Client::connect(cluster.door).ask(
             "PUT",

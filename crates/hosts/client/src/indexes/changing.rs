@@ -97,7 +97,7 @@ impl Keyspace {
         let announce = |list: &mut IndexList| Ok(list.announce(name, on, *unique, *unparsable)?.clone());
         let index = self.change_index_list(announce).await?;
         // Transactions that do not know it may be under way. A list is changed once more only when none of them is left, where a transaction that is prepared does not
-        // keep off whoever reads the keys that it writes.
+        // keep off the readers of keys that it writes.
         self.enter_stage(&index, Stage::Building).await?;
         match self.build_index(&index, &mut progress).await {
             Ok(()) => self.enter_stage(&index, Stage::Ready).await,

@@ -103,7 +103,7 @@ impl ReplicaAttic {
         self.attic.memory_bytes()
     }
 
-    /// What it holds, and what it has been through.
+    /// Its contents, and its reads, writes and failures so far.
     pub(crate) fn status(&self) -> AtticStatus {
         self.attic.status()
     }

@@ -133,7 +133,7 @@ impl Shard {
     /// Compares a candidate with the index list of the shard ([`quorate_core::reserved`]). A candidate that writes has to have read the list, as it is now.
     ///
     /// A list that is there is changed only when no transaction is pending that goes by an earlier one. Readers of snapshots meet no transaction that is prepared above
-    /// them, so whoever fills an index would otherwise not see what such a transaction writes; and the change lies above whatever has committed here, so that a snapshot which
+    /// them, so the client that fills an index would otherwise not see what such a transaction writes; and the change lies above whatever has committed here, so that a snapshot which
     /// holds it holds all of that. Only a list that is new is not waited for, or it would never come where a shard is never idle: it is announced first.
     fn certify_indexes(&self, candidate: &Candidate) -> Certified {
         let newest = self.state.versions.range(&index_lists()).map(|(_, newest)| newest);
