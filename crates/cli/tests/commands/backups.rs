@@ -20,6 +20,16 @@ fn create(servers: &Servers, name: &str, isolation: &str) {
     shell(servers, &format!("keyspace create {name} --isolation {isolation}{shards}"));
 }
 
+/// The rows of a keyspace, in order. A `strict` keyspace, whose instant takes a quarter of a minute, is scanned in place of exported.
+fn contents(servers: &Servers, name: &str) -> BTreeSet<String> {
+    if !name.ends_with("strict") {
+        return rows(servers, name);
+    }
+    let scanned = servers.run(&["shell", "-k", name, "-e", "scan", "--json"]);
+    assert_eq!(scanned.code, 0, "{}", scanned.err);
+    scanned.json()["values"].as_array().unwrap().iter().map(serde_json::Value::to_string).collect()
+}
+
 /// The rows of a keyspace, in order.
 fn rows(servers: &Servers, name: &str) -> BTreeSet<String> {
     let run = servers.run(&["export", name]);
@@ -65,7 +75,7 @@ fn keyspaces_of_all_isolations_are_backed_up_verified_and_restored() {
     let taken = taken.json();
     let taken = taken["backups"].as_array().unwrap();
     assert_eq!(taken.len(), 4, "{taken:?}");
-    let before: Vec<BTreeSet<String>> = ISOLATIONS.map(|isolation| rows(&servers, isolation)).into();
+    let before: Vec<BTreeSet<String>> = ISOLATIONS.map(|isolation| contents(&servers, isolation)).into();
     assert_eq!(before.iter().map(BTreeSet::len).collect::<Vec<_>>(), [40, 39, 39, 41]);
     for isolation in ISOLATIONS {
         shell(&servers, &format!("use {isolation}; put key1 later; put new 1; delete key2"));
@@ -85,8 +95,8 @@ fn keyspaces_of_all_isolations_are_backed_up_verified_and_restored() {
         let restored = servers.run(&[&from[..], &["--as", &format!("old-{isolation}")]].concat());
         assert_eq!(restored.code, 0, "{isolation}: {}", restored.err);
         assert!(restored.out.contains("compared with the backup"), "{}", restored.out);
-        assert_eq!(rows(&servers, &format!("old-{isolation}")), before, "{isolation}");
-        assert!(rows(&servers, isolation).iter().any(|row| row.contains("later")), "{isolation} goes on");
+        assert_eq!(contents(&servers, &format!("old-{isolation}")), before, "{isolation}");
+        assert!(contents(&servers, isolation).iter().any(|row| row.contains("later")), "{isolation} goes on");
     }
     let keyspaces = servers.run(&["keyspace", "list", "--json"]).out;
     assert!(!keyspaces.contains(".restoring"), "{keyspaces}");

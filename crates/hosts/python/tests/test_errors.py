@@ -1,6 +1,7 @@
 """Errors: their details, and whether anything can have happened."""
 
 import inspect
+import pathlib
 import pickle
 import re
 import signal
@@ -84,6 +85,21 @@ def test_options_that_do_not_fit_are_refused(db):
         db.create_keyspace("refused", shard=3)
 
 
+def stop(process):
+    """Stops a process. The signal comes when it comes: a commit on loopback may be faster."""
+    process.send_signal(signal.SIGSTOP)
+    threads = pathlib.Path(f"/proc/{process.pid}/task")
+    deadline = time.monotonic() + 60
+    while any(state(thread) != "T" for thread in threads.iterdir()):
+        assert time.monotonic() < deadline, "the process does not stop"
+        time.sleep(0.001)
+
+
+def state(thread):
+    """The state of a thread. It stands behind the name, which may hold blanks and brackets."""
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0]
+
+
 def test_a_cluster_that_does_not_answer_leaves_a_commit_unknown(tmp_path):
     stopped = Cluster(tmp_path / "data")
     try:
@@ -94,7 +110,7 @@ def test_a_cluster_that_does_not_answer_leaves_a_commit_unknown(tmp_path):
             txn = hasty.begin()
             txn.get("a")
             txn.put("a", "2")
-            stopped.process.send_signal(signal.SIGSTOP)
+            stop(stopped.process)
             with pytest.raises(quorate.Unknown) as raised:
                 txn.commit()
             unknown = raised.value

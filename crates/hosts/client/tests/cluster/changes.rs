@@ -176,42 +176,55 @@ fn judge(told: &Told, from: Timestamp, acknowledged: &Acknowledged, doubtful: &B
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_committed_is_told_once_and_in_order_while_nodes_crash_and_consumers_begin_again() {
+async fn changes_of_a_strict_keyspace_are_told_once_while_nodes_crash() {
+    told_once_while_nodes_crash(Isolation::Strict).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_a_serializable_keyspace_are_told_once_while_nodes_crash() {
+    told_once_while_nodes_crash(Isolation::Serializable).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_a_snapshot_keyspace_are_told_once_while_nodes_crash() {
+    told_once_while_nodes_crash(Isolation::Snapshot).await;
+}
+
+/// Each change is told once and in order while nodes crash and consumers begin again.
+async fn told_once_while_nodes_crash(isolation: Isolation) {
     let mut cluster = Cluster::start();
     let db = cluster.connect().await;
-    for isolation in isolations() {
-        let keyspace = create(&db, isolation.name(), isolation, 3).await;
-        let mut changes = keyspace.changes(None).await.unwrap();
-        let first = changes.resolved();
-        let writers = Writers::start(&keyspace, 3);
-        let mut told = Told::default();
-        for node in 0..3 {
-            writers.go_on("the start").await;
-            cluster.crash(node);
-            writers.go_on(&format!("the crash of {node}")).await;
-            // The consumer begins again, as another process would, from what it has kept.
-            let kept = changes.cursor().to_string();
-            drop(changes);
-            changes = keyspace.changes(Some(&kept.parse::<Cursor>().unwrap())).await.unwrap();
-            for _ in 0..6 {
-                told.take(&mut changes).await;
-            }
-            cluster.restart(node);
-            writers.go_on(&format!("the restart of {node}")).await;
+    let keyspace = create(&db, isolation.name(), isolation, 3).await;
+    let mut changes = keyspace.changes(None).await.unwrap();
+    let first = changes.resolved();
+    let writers = Writers::start(&keyspace, 3);
+    let mut told = Told::default();
+    for node in 0..3 {
+        writers.go_on("the start").await;
+        cluster.crash(node);
+        writers.go_on(&format!("the crash of {node}")).await;
+        // The consumer begins again, as another process would, from what it has kept.
+        let kept = changes.cursor().to_string();
+        drop(changes);
+        changes = keyspace.changes(Some(&kept.parse::<Cursor>().unwrap())).await.unwrap();
+        for _ in 0..6 {
+            told.take(&mut changes).await;
         }
-        for node in 0..3 {
-            cluster.crash(node);
-        }
-        for node in 0..3 {
-            cluster.restart(node);
-        }
-        writers.go_on("the crash of all").await;
-        let (acknowledged, doubtful) = writers.end().await;
-        let last = *acknowledged.last_key_value().unwrap().0;
-        told.take_until(&mut changes, last).await;
-        judge(&told, first, &acknowledged, &doubtful);
-        assert!(told.changes.len() > 30, "{isolation}: {} changes", told.changes.len());
+        cluster.restart(node);
+        writers.go_on(&format!("the restart of {node}")).await;
     }
+    for node in 0..3 {
+        cluster.crash(node);
+    }
+    for node in 0..3 {
+        cluster.restart(node);
+    }
+    writers.go_on("the crash of all").await;
+    let (acknowledged, doubtful) = writers.end().await;
+    let last = *acknowledged.last_key_value().unwrap().0;
+    told.take_until(&mut changes, last).await;
+    judge(&told, first, &acknowledged, &doubtful);
+    assert!(told.changes.len() > 30, "{isolation}: {} changes", told.changes.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]

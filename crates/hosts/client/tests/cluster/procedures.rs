@@ -337,7 +337,8 @@ const ENDLESS: &str = r#"(module
     (memory (export "memory") 1)
     (func (export "call") (param i32) (result i32) (loop $again (br $again)) i32.const 0))"#;
 
-/// How many writes four callers get done in this time, one after the other.
+/// How many writes four callers get done in this time, one after the other. One that comes to nothing is none, and may take its deadline: a machine that others have
+/// taken answers late.
 async fn done_within(keyspace: &Keyspace, time: Duration) -> usize {
     let deadline = Instant::now() + time;
     let callers: Vec<_> = (0..4)
@@ -346,8 +347,12 @@ async fn done_within(keyspace: &Keyspace, time: Duration) -> usize {
             tokio::spawn(async move {
                 let mut done = 0;
                 while Instant::now() < deadline {
-                    keyspace.put(format!("{caller}"), "x").await.unwrap();
-                    done += 1;
+                    match keyspace.put(format!("{caller}"), "x").await {
+                        Ok(()) => done += 1,
+                        Err(Error::Unknown { .. } | Error::Unavailable { .. } | Error::Overloaded { .. }) => {
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
                 }
                 done
             })
