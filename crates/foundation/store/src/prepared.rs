@@ -153,9 +153,11 @@ impl PreparedSet {
 
     fn writers_in(&self, range: &KeyRange) -> impl Iterator<Item = (&Key, &Holders)> + '_ {
         let to = range.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        // As for versions: what is asked most often is whether an index list, above all keys of users, is about to be written.
+        let is_above_all = self.writers.last_key_value().is_none_or(|(last, _)| *last < range.from);
         // The index would not take the bounds of a range that ends before it starts.
-        let writers =
-            (!range.is_empty()).then(|| self.writers.range::<Key, _>((Bound::Included(&range.from), to)));
+        let writers = (!range.is_empty() && !is_above_all)
+            .then(|| self.writers.range::<Key, _>((Bound::Included(&range.from), to)));
         writers.into_iter().flatten()
     }
 

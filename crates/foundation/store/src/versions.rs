@@ -417,7 +417,9 @@ impl Versions {
         &'a self,
         range: &KeyRange,
     ) -> impl Iterator<Item = (&'a Key, VersionRef<'a>)> + use<'a> {
-        let (to, is_empty) = (range.to.clone(), range.is_empty());
+        // Each vote asks for the index list, which would stand above all keys of users, and mostly there is none: no search for that.
+        let is_above_all = self.order.last().is_none_or(|last| *self.slab.key(last) < range.from);
+        let (to, is_empty) = (range.to.clone(), range.is_empty() || is_above_all);
         let slots = (!is_empty).then(|| self.order.from(&self.slab, &range.from, true));
         let keys = slots.into_iter().flatten().map(|slot| (self.slab.key(slot), self.newest_in(slot)));
         keys.take_while(move |(key, _)| to.as_ref().is_none_or(|to| *key < to))

@@ -89,6 +89,11 @@ impl Order {
         first.iter().chain(later).copied()
     }
 
+    /// The slot of the greatest key.
+    pub(super) fn last(&self) -> Option<Slot> {
+        self.runs.last_key_value().and_then(|(_, run)| run.last().copied())
+    }
+
     /// All slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
         self.runs.values().flatten().copied()

@@ -161,7 +161,9 @@ impl Pendings {
     pub(super) fn keys_in<'a>(&'a self, range: &KeyRange) -> impl Iterator<Item = &'a Key> + use<'a> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         let to = range.to.as_ref().map_or(Unbounded, |to| Excluded(to.clone()));
-        let bounds = (!range.is_empty()).then(|| (Included(range.from.clone()), to));
+        // As for versions: mostly it is asked whether an index list, above all keys of users, is held.
+        let is_above_all = self.by_key.last_key_value().is_none_or(|(last, _)| *last < range.from);
+        let bounds = (!range.is_empty() && !is_above_all).then(|| (Included(range.from.clone()), to));
         bounds.into_iter().flat_map(|bounds| self.by_key.range::<Key, _>(bounds)).map(|(key, _)| key)
     }
 }
