@@ -21,6 +21,9 @@ impl Timestamp {
     /// Below every timestamp that a transaction can have: the version of an absent key.
     pub const ZERO: Timestamp = Timestamp { micros: 0, client: ClientId(0) };
 
+    /// No timestamp is greater.
+    pub const MAX: Timestamp = Timestamp { micros: u64::MAX, client: ClientId(u64::MAX) };
+
     /// The timestamp of `client` at `clock`.
     pub const fn new(clock: ClockTime, client: ClientId) -> Self {
         Timestamp { micros: clock.as_micros(), client }

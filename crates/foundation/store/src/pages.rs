@@ -99,13 +99,13 @@ impl Versions {
         pages
     }
 
-    /// A page with all versions of the keys after `after`, only those below a timestamp if there is one, of roughly `bytes_max` bytes, and the last
+    /// A page with all versions below a timestamp of the keys after `after`, of roughly `bytes_max` bytes, and the last
     /// of these keys; none if there are no more. No key is divided, so that the next page can begin after that one although keys are overwritten
     /// meanwhile. A version that is left out counts by its key, so that no page walks over everything.
     pub fn page_after(
         &self,
         after: Option<&Key>,
-        below: Option<Timestamp>,
+        below: Timestamp,
         bytes_max: usize,
     ) -> (Vec<KeyVersion>, Option<Key>) {
         let (mut page, mut bytes, mut last): (Vec<KeyVersion>, usize, Option<&Key>) = (Vec::new(), 0, None);
@@ -114,7 +114,7 @@ impl Versions {
                 return (page, Some(last.clone()));
             }
             last = Some(key);
-            if below.is_none_or(|below| version.timestamp < below) {
+            if version.timestamp < below {
                 let version = travelling(key, version);
                 bytes += bytes_of(&version);
                 page.push(version);
@@ -194,7 +194,7 @@ mod tests {
         for (bytes_max, expected) in table {
             let (mut after, mut written) = (None, Vec::new());
             for page in expected.split(' ') {
-                let (found, last) = versions.page_after(after.as_ref(), None, bytes_max);
+                let (found, last) = versions.page_after(after.as_ref(), Timestamp::MAX, bytes_max);
                 assert_eq!(names(&found), page.as_bytes());
                 written.extend(found);
                 after = last;
@@ -202,7 +202,7 @@ mod tests {
             assert_eq!(after, None, "{bytes_max}");
             assert_eq!(versions.pages(bytes_max).concat(), written);
         }
-        assert_eq!(Versions::new().page_after(None, None, 1), (Vec::new(), None));
+        assert_eq!(Versions::new().page_after(None, Timestamp::MAX, 1), (Vec::new(), None));
     }
 
     #[test]
@@ -215,10 +215,10 @@ mod tests {
         ];
         for (after, bytes_max, expected, to) in table {
             let after = after.map(Key::from);
-            let (page, last) = versions().page_after(after.as_ref(), Some(at(2)), bytes_max);
+            let (page, last) = versions().page_after(after.as_ref(), at(2), bytes_max);
             assert_eq!((text(&page).as_str(), last), (expected, to.map(Key::from)), "{after:?} {bytes_max}");
         }
-        let (page, last) = versions().page_after(None, Some(at(0)), 2);
+        let (page, last) = versions().page_after(None, at(0), 2);
         assert_eq!(
             (page, last),
             (Vec::new(), Some("b".into())),

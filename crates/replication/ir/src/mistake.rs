@@ -43,6 +43,8 @@ pub enum Mistake {
     SaysBeforeRefusing,
     /// T49: the replica that searches for a floor goes on although its clock was wild when it began.
     SeeksWildFloors,
+    /// State is handed over with what has run since the view began.
+    HandsOverBeyondFloor,
     /// Replicas compare what lies below the floor of one of them.
     ComparesBelowFloors,
     /// The replica that searches for a floor does not compare again what runs at it before it refuses.

@@ -136,7 +136,7 @@ impl Upcalls<Numbers> for Set {
         &mut self.1
     }
 
-    fn state_after(&self, _: Option<&Key>, _: Option<Timestamp>, _: usize) -> ((), Option<Key>) {
+    fn state_after(&self, _: Option<&Key>, _: Timestamp, _: usize) -> ((), Option<Key>) {
         ((), None)
     }
 

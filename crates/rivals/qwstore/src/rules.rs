@@ -26,6 +26,8 @@ quorate_core::plants! {
         "a client that comes back gives its puts the ids of earlier ones";
     ComparesOnce = "Q11", "7.1", Hunt::Scripted,
         "who looks for a floor does not compare again what it records before it refuses";
+    HandsOverBeyondFloor = "Q12", "7.1", Hunt::ALL_FAULTS,
+        "a leader hands over state with what it alone has run since the view began";
 }
 
 /// The rules that the machines of this crate follow.
@@ -37,6 +39,7 @@ pub(crate) fn mistake(rules: Rules) -> Option<Mistake> {
         (Plant::CountsLostReplicas, Mistake::CountsLostReplicas),
         (Plant::NobodyCompares, Mistake::ComparesNothing),
         (Plant::ComparesOnce, Mistake::ComparesOnce),
+        (Plant::HandsOverBeyondFloor, Mistake::HandsOverBeyondFloor),
         (Plant::CollectsAlone, Mistake::CollectsAlone),
         (Plant::CollectsNothing, Mistake::CollectsNothing),
     ];

@@ -438,7 +438,7 @@ impl Upcalls<Tapir> for Participant {
     fn state_after(
         &self,
         after: Option<&Key>,
-        below: Option<Timestamp>,
+        below: Timestamp,
         bytes_max: usize,
     ) -> (StatePage, Option<Key>) {
         let (versions, to) = self.versions.page_after(after, below, bytes_max);

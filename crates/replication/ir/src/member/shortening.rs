@@ -234,7 +234,7 @@ fn write_pages<O: Operations, M: Member<O>>(
     let mut step_bytes = 0;
     loop {
         // Versions at the floor or above stand behind the anchor, or were carried over.
-        let (page, next) = protocol.state_after(after.as_ref(), Some(floor), state.settings.page_bytes_max);
+        let (page, next) = protocol.state_after(after.as_ref(), floor, state.settings.page_bytes_max);
         assert!(next.is_none() || next > after, "a snapshot goes on from {after:?} to {next:?}");
         let bytes = O::state_bytes(&page);
         state.shortening.note_page(bytes);

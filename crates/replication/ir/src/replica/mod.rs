@@ -224,12 +224,12 @@ pub trait Upcalls<O: Operations> {
     /// The floor has been raised, or is known again.
     fn on_floor(&mut self, _: Timestamp) {}
 
-    /// A page of what executed operations have left behind, only of those below a timestamp if there is one, from the key after `after` on, of
+    /// A page of what executed operations below a timestamp have left behind, from the key after `after` on, of
     /// roughly `bytes_max` bytes; and the last key that it covers, if there are more.
     fn state_after(
         &self,
         after: Option<&Key>,
-        below: Option<Timestamp>,
+        below: Timestamp,
         bytes_max: usize,
     ) -> (O::State, Option<Key>);
 

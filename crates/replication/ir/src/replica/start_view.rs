@@ -61,7 +61,8 @@ impl<O: Operations> Replica<O> {
         let (bytes_max, entry_bytes) = (self.page_bytes_max, H::Protocol::entry_bytes);
         let (page, outline) = self.record.outlined_beyond(since, self.floor, self.stretch_bytes_max());
         let pages = split_page(page, bytes_max, entry_bytes);
-        let state = floor.map(|_| host.protocol().state_after(None, None, self.state_bytes_max()));
+        let state =
+            floor.map(|_| host.protocol().state_after(None, self.state_below(), self.state_bytes_max()));
         let joins = to.last_normal.is_none_or(|view| view.epoch() < self.since());
         let stays_behind = joins && self.makes(Mistake::SupplementStaysBehind);
         let supplement = if stays_behind { O::Supplement::default() } else { host.protocol().supplement() };
@@ -178,6 +179,12 @@ impl<O: Operations> Replica<O> {
         }
     }
 
+    /// The timestamp up to which state is handed over. Beyond the floor the record counts, as it was when the view began: an operation that has run here since then is
+    /// one of a single replica, perhaps. The receiver would have its effect and not the operation, and the group might raise a floor above it without the operation.
+    fn state_below(&self) -> Timestamp {
+        if self.makes(Mistake::HandsOverBeyondFloor) { Timestamp::MAX } else { self.floor }
+    }
+
     /// How large a page of state is: small enough for the leader to do other things in between.
     fn state_bytes_max(&self) -> usize {
         self.page_bytes_max.min(STATE_BYTES_MAX)
@@ -202,7 +209,8 @@ impl<O: Operations> Replica<O> {
         let mut after = Some(after);
         for _ in 0..STATE_PAGES_AT_ONCE {
             let Some(from_here) = after.take() else { return };
-            let (state, to) = host.protocol().state_after(Some(&from_here), None, self.state_bytes_max());
+            let (state, to) =
+                host.protocol().state_after(Some(&from_here), self.state_below(), self.state_bytes_max());
             assert!(
                 to.as_ref().is_none_or(|to| *to > from_here),
                 "state goes on from {from_here:?} to {to:?}"

@@ -185,11 +185,11 @@ impl Upcalls<Times> for Ledger {
     fn state_after(
         &self,
         after: Option<&Key>,
-        below: Option<Timestamp>,
+        below: Timestamp,
         _: usize,
     ) -> (BTreeSet<u64>, Option<Key>) {
         assert_eq!(after, None, "there is one page");
-        let is_wanted = |stored: &&u64| below.is_none_or(|below| at(**stored) < below);
+        let is_wanted = |stored: &&u64| at(**stored) < below;
         (self.stored.iter().filter(is_wanted).copied().collect(), None)
     }
 
@@ -777,9 +777,10 @@ fn whoever_lacks_what_was_collected_is_given_state() {
         _ => None,
     });
     let sent_to = |index| member(ReplicaIndex(index));
-    let (to, since, floor, state, _) = told.next().expect("the one that is behind is answered");
+    let (to, since, floor, state, page) = told.next().expect("the one that is behind is answered");
     assert_eq!((to, since, floor), (sent_to(2), None, Some(at(10))), "and shares nothing any more");
-    assert_eq!(state.as_ref(), Some(&BTreeSet::from([5, 15])));
+    assert_eq!(state.as_ref(), Some(&BTreeSet::from([5])), "an operation above the floor is told as one");
+    assert_eq!(page.entries.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [transaction(2)]);
     let all = told.by_ref().take_while(|(to, ..)| *to == sent_to(2)).count();
     assert!(all <= 1, "what lies above the floor follows");
 }

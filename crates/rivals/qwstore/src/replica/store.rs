@@ -113,7 +113,7 @@ impl Upcalls<QwStore> for Store {
     fn state_after(
         &self,
         after: Option<&Key>,
-        below: Option<Timestamp>,
+        below: Timestamp,
         bytes_max: usize,
     ) -> (StatePage, Option<Key>) {
         let (versions, to) = self.versions.page_after(after, below, bytes_max);
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn a_state_is_handed_over_in_pages_below_a_floor() {
         let mut given = store(&[("a", 5), ("a", 15), ("b", 6), ("c", 7)]);
-        let (first, next) = given.state_after(None, Some(at(10)), 1);
+        let (first, next) = given.state_after(None, at(10), 1);
         let versions = |page: &StatePage| -> Vec<(Key, u64)> {
             page.versions
                 .iter()
@@ -211,9 +211,9 @@ mod tests {
                 .collect()
         };
         assert_eq!(versions(&first), [(Key::from("a"), 5)]);
-        let (rest, end) = given.state_after(next.as_ref(), Some(at(10)), 1 << 20);
+        let (rest, end) = given.state_after(next.as_ref(), at(10), 1 << 20);
         assert_eq!((versions(&rest), end), (vec![(Key::from("b"), 6), (Key::from("c"), 7)], None));
-        let (all, _) = given.state_after(None, None, 1 << 20);
+        let (all, _) = given.state_after(None, Timestamp::MAX, 1 << 20);
         assert_eq!(versions(&all).len(), 4, "above it as well");
         let mut taken = store(&[]);
         taken.install_states([first, rest]);
