@@ -104,7 +104,7 @@ pub trait LogMachine: Sized {
     /// An event for its host.
     type Event: Debug;
     /// The configuration that it is built from: its identity, its limits.
-    type Config;
+    type Config: Clone;
     /// A part of the state that the entries up to some position have led to.
     type Page: Clone + Debug + PartialEq + Eq;
     /// That state as it was at one position, while more entries come.

@@ -36,6 +36,7 @@ use std::time::Duration;
 
 use crate::id::{Address, Epoch};
 use crate::random::Random;
+use crate::replay::SnapshotPart;
 use crate::time::{ClockTime, Instant};
 
 /// A participant of a protocol as a deterministic state machine.
@@ -51,15 +52,21 @@ pub trait Machine: Sized {
     /// An event for its host.
     type Event;
     /// The configuration that it is built from beside its records: its identity, its group, its time-outs.
-    type Config;
+    type Config: Clone;
 
     /// Builds the machine from what it had made durable, in the order in which it emitted it.
     ///
-    /// If it has ever truncated, the records begin anywhere up to the anchor of its last truncation: storage gives up
-    /// old records when it suits it, and a crash may come before that.
+    /// If it has ever truncated, its log begins anywhere up to the anchor of its last truncation: storage gives up
+    /// old records when it suits it, and a crash may come before that. Of the log it is given the records that count ([`crate::replay::Extent`]), one after the other.
     ///
     /// Effects that a rebuilt machine wants are emitted when it is given [`Input::Start`].
     fn restore(config: Self::Config, records: impl IntoIterator<Item = Self::Record>) -> Self;
+
+    /// The part that a record has in a snapshot that shortens the log. The default is for machines that never shorten theirs.
+    fn snapshot_part(config: &Self::Config, record: &Self::Record) -> Option<SnapshotPart> {
+        let (_, _) = (config, record);
+        None
+    }
 
     /// The membership under which this machine speaks to `to`. The driver of the machine writes it on each message, as
     /// it is when the message is emitted. The default is for protocols whose membership never changes.

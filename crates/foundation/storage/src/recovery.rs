@@ -218,8 +218,8 @@ fn scan(bytes: &[u8], header: &Header) -> Scanned {
     scanned
 }
 
-/// The records of a log, in the order in which they were appended. Reads one segment at a time.
-#[derive(Debug)]
+/// The records of a log, in the order in which they were appended. Reads one segment at a time. A clone reads on from the same place.
+#[derive(Clone, Debug)]
 pub struct Records<D: Directory = Files> {
     directory: D,
     identity: LogIdentity,
@@ -229,7 +229,7 @@ pub struct Records<D: Directory = Files> {
 }
 
 /// A segment that is being read, and how far.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Reading {
     header: Header,
     bytes: Bytes,

@@ -251,7 +251,7 @@ mod tests {
         }
         assert_eq!(told(&shard.page(0, 40)), [(10, vec![key(1), key(2), key(3)])]);
         let mut other = Shard::default();
-        other.versions.install_pages(shard.versions.pages(1_000));
+        other.versions.install_page(shard.versions.pages(1_000).into_iter().flatten());
         other.history.rebuild(floor(0), &other.versions);
         assert_eq!(other.history.bytes(), shard.history.bytes());
     }
@@ -327,7 +327,7 @@ mod tests {
         shard.retain(100, 55, u64::MAX);
         let before = shard.page(45, 90);
         let mut other = Shard::default();
-        other.versions.install_pages(shard.versions.pages(1_000));
+        other.versions.install_page(shard.versions.pages(1_000).into_iter().flatten());
         other.history.rebuild(shard.history.horizon(), &other.versions);
         assert_eq!((other.page(45, 90), other.history.bytes()), (before, shard.history.bytes()));
         other.history.forget_below(floor(70));

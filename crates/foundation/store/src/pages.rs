@@ -126,8 +126,8 @@ impl Versions {
     }
 
     /// Takes over pages of another key space, or of an earlier one.
-    pub fn install_pages(&mut self, pages: impl IntoIterator<Item = Vec<KeyVersion>>) {
-        for KeyVersion { key, version, value } in pages.into_iter().flatten() {
+    pub fn install_page(&mut self, page: impl IntoIterator<Item = KeyVersion>) {
+        for KeyVersion { key, version, value } in page {
             self.install(&key, version, value);
         }
     }
@@ -231,7 +231,7 @@ mod tests {
         for bytes_max in [1, 100, 1_000] {
             let mut other = Versions::new();
             let pages = versions().pages(bytes_max);
-            other.install_pages(pages.into_iter().rev());
+            other.install_page(pages.into_iter().rev().flatten());
             assert_eq!(other.stored(), versions().stored(), "{bytes_max}");
         }
         assert_eq!(versions().pages(1).len(), 4);

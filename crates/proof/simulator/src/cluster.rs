@@ -9,6 +9,7 @@ use quorate_core::comparison::Comparison;
 use quorate_core::hosted::{Boot, Health, Holdings, HostedReplica, Seat, Shards, Status};
 use quorate_core::inventory::Begin;
 use quorate_core::machine::Machine;
+use quorate_core::replay;
 use quorate_core::topology::{Durability, Keyspace, Node, Shard, Topology};
 use quorate_core::{
     ClientId, ClockTime, Epoch, Groups, Instant, KeyspaceId, NodeId, Random, ReplicaId, ReplicaIndex,
@@ -414,7 +415,7 @@ impl<S: System> Cluster<S> {
     pub(crate) fn start(&mut self, server: usize, seat: &Seat, records: Vec<<S::Server as Machine>::Record>) {
         let seat = &self.with_attic(server, seat);
         let config = S::Server::seated(self.scenario.settings.replica.clone(), seat);
-        let machine = S::Server::restore(config, records);
+        let machine = replay::rebuild::<S::Server>(config, records);
         self.attics.note_built(server);
         self.note_begun(server);
         self.accepted_losses.note_start(server);

@@ -139,6 +139,8 @@ pub enum Record {
     SnapshotPage {
         /// The page.
         state: StatePage,
+        /// The floor below which the pages of this snapshot hold everything. None in logs of versions that said so at the end alone.
+        below: Option<Timestamp>,
     },
     /// The snapshot that was begun last is complete: its pages hold everything below this floor.
     SnapshotEnded {
@@ -175,7 +177,7 @@ counterparts!(Fact<Tapir> = Record {
     Refusing (below) = Refusing { below },
     Completed (below) = Completed { below },
     FloorRaised (floor) = FloorRaised { floor },
-    SnapshotPage (state) = SnapshotPage { state },
+    SnapshotPage { state, below } = SnapshotPage { state, below },
     SnapshotEnded (floor) = SnapshotEnded { floor },
 } to own {
     // The supplement follows, in [`Record::SnapshotBinds`].

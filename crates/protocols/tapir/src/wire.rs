@@ -203,7 +203,7 @@ alternatives!(Record, "tapir.Record", messages {
     13 ViewState { 1 view: Varint, 2 state: Nested }
     14 SnapshotBegun { 1 view: Varint, 2 lineage: Packed, 3 floor: Nested, 4 complete: Nested, 5 lives: Lives }
     15 SnapshotBinds { 1 read_floor: Nested, 2 supplement: Nested }
-    16 SnapshotPage { 1 state: Nested }
+    16 SnapshotPage { 1 state: Nested, 2 below: Optional<Nested> }
     17 SnapshotEnded { 1 floor: Nested }
     18 LifeNoted { 1 replica: Varint, 2 life: Varint }
     19 EpochEntered { 1 groups: Nested }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use quorate_core::command::Outcome;
 use quorate_core::machine::{InputOf, OutboxOf};
+use quorate_core::replay;
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine, Outbox,
     Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View, Write,
@@ -74,7 +75,7 @@ impl Leader {
                 _ => {}
             }
         }
-        let restarted = Replica::restore(self.config.clone(), self.persisted.clone());
+        let restarted = replay::rebuild::<Replica>(self.config.clone(), self.persisted.clone());
         let lost = self.replica.handover().lost_in(&restarted.handover());
         assert!(lost.is_empty(), "a restart would lose {lost:?}");
         said

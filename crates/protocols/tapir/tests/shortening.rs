@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::changes::{Answer, Page, Request};
 use quorate_core::machine::{InputOf, OutboxOf};
+use quorate_core::replay;
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{
     Address, Ballot, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine,
@@ -88,7 +89,7 @@ impl Shortening {
                 _ => {}
             }
         }
-        let restarted = Replica::restore(self.config.clone(), self.log.clone());
+        let restarted = replay::rebuild::<Replica>(self.config.clone(), self.log.clone());
         let lost = self.replica.handover().lost_in(&restarted.handover());
         assert!(lost.is_empty(), "a restart would lose {lost:?}");
         assert_eq!(stored(&restarted), stored(&self.replica));
@@ -297,7 +298,7 @@ fn every_outcome_that_is_still_remembered_is_carried_over() {
     }
     replica.promises(8);
     replica.sweeps_until_shortened();
-    let restarted = Replica::restore(replica.config.clone(), replica.log.clone());
+    let restarted = replay::rebuild::<Replica>(replica.config.clone(), replica.log.clone());
     for sequence in 1..=3 {
         assert_eq!(restarted.outcome(id(sequence)), replica.replica.outcome(id(sequence)));
         assert!(restarted.outcome(id(sequence)).is_some(), "{sequence}");
@@ -333,7 +334,7 @@ fn what_is_retained_for_consumers_survives_shortening_and_restarts() {
     replica.sweeps_until_shortened();
     assert_eq!(told(&replica.replica, 20), [20, 30, 40, 70]);
     // A restarted one goes on.
-    let restarted = Replica::restore(replica.config.clone(), replica.log.clone());
+    let restarted = replay::rebuild::<Replica>(replica.config.clone(), replica.log.clone());
     replica.replica = restarted;
     replica.step(Input::Start);
     assert_eq!(told(&replica.replica, 20), [20, 30, 40, 70]);

@@ -142,7 +142,7 @@ impl Upcalls<Numbers> for Set {
 
     fn forget_state_below(&mut self, _: Timestamp) {}
 
-    fn install_states(&mut self, _: impl IntoIterator<Item = ()>) {}
+    fn install_state(&mut self, (): ()) {}
 
     fn entry_bytes(_: &OperationEntries<Numbers>) -> usize {
         100

@@ -96,6 +96,8 @@ pub enum Record {
     SnapshotPage {
         /// The page.
         state: StatePage,
+        /// The floor below which the pages of this snapshot hold everything. None in logs of versions that said so at the end alone.
+        below: Option<Timestamp>,
     },
     /// A snapshot is complete; its pages hold everything below this floor.
     SnapshotEnded {
@@ -116,7 +118,7 @@ counterparts!(Fact<QwStore> = Record {
     FloorRaised (floor) = FloorRaised { floor },
     SnapshotBegun { view, lineage, floor, complete, lives, supplement }
         = SnapshotBegun { view, lineage, floor, complete, lives, supplement },
-    SnapshotPage (state) = SnapshotPage { state },
+    SnapshotPage { state, below } = SnapshotPage { state, below },
     SnapshotEnded (floor) = SnapshotEnded { floor },
 } to own {
     Fact::InconsistentRecorded { transaction, operation, .. } => Record::PutRecorded { put: transaction, operation },

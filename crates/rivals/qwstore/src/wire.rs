@@ -104,7 +104,7 @@ alternatives!(Record, "qwstore.Record", messages {
         5 supplement: Nested,
         6 lives: Lives,
     }
-    11 SnapshotPage { 1 state: Nested }
+    11 SnapshotPage { 1 state: Nested, 2 below: Optional<Nested> }
     12 SnapshotEnded { 1 floor: Nested }
     13 LifeNoted { 1 replica: Varint, 2 life: Varint }
 });

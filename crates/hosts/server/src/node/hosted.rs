@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use quorate_core::changes;
 use quorate_core::hosted::{Consultation, HandedOver, Health, News, Seat, SiteLag, Speculating};
 use quorate_core::machine::InputOf;
+use quorate_core::replay;
 use quorate_core::topology::SiteChanges;
 use quorate_core::verify::{Answer, Progress, Request};
 use quorate_core::{Address, ClientId, Epoch, Groups, Input, Instant, Random, ReplicaId, ShardId, View};
@@ -20,7 +21,7 @@ use quorate_wire::ProtocolMessage;
 use super::building::{Order, Origin};
 use super::comeback::Hindrance;
 use super::fate::Standing;
-use super::log::{LogError, Logs, ReplicaLog};
+use super::log::{Contents, LogError, Logs, ReplicaLog};
 use super::routes::Outgoing;
 use super::served::{self, Served};
 use super::status::MemoryStatus;
@@ -320,27 +321,32 @@ impl<M: Served> Running<M> {
         let epoch = placement.memberships.epoch;
         let prepared = data.prepare_replica(placement, *origin == Origin::NewGroup, create)?;
         let path = prepared.log.clone().unwrap_or_default();
-        let (log, records) = match prepared.log {
-            None => (None, asleep),
+        let (log, contents) = match prepared.log {
+            None => (None, None),
             Some(directory) => {
                 if !asleep.is_empty() {
-                    let (mut log, _) = logs.open::<M::Record>(&directory, id, epoch)?;
+                    let (mut log, _) = logs.open(&directory, id, epoch)?;
                     asleep.iter().for_each(|record| _ = log.append(record));
                     log.close()?;
                 }
-                let (log, records) = logs.open(&directory, id, epoch)?;
-                (Some(log), records)
+                let (log, contents) = logs.open(&directory, id, epoch)?;
+                (Some(log), Some(contents))
             }
         };
         // A replica with records has taken part in no membership that it has not written down: it is told once it has started.
-        if !records.is_empty() && !matches!(origin, Origin::AcceptedLoss { .. }) {
+        let is_new = contents.as_ref().map_or(asleep.is_empty(), Contents::is_empty);
+        if !is_new && !matches!(origin, Origin::AcceptedLoss { .. }) {
             seat.groups = placement.founding_groups();
         }
         seat.boot = prepared.boot;
         let attic = data.attics().filter(|_| M::KEEPS_VALUES_IN_ATTICS).map(|attics| attics.create(id));
         let attic = attic.transpose()?;
         seat.attic = attic.as_ref().map(ReplicaAttic::for_machine);
-        let machine = M::restore(M::seated(config, &seat), records);
+        let config = M::seated(config, &seat);
+        let machine = match contents {
+            None => replay::rebuild::<M>(config, asleep),
+            Some(contents) => Self::rebuild(config, &contents)?,
+        };
         if let Some(attic) = attic.as_ref().filter(|attic| attic.has_failed()) {
             return Err(unread(attic, log.is_some()));
         }
@@ -366,6 +372,17 @@ impl<M: Served> Running<M> {
             traffic: Traffic::default(),
             told: Told::default(),
         }))
+    }
+
+    /// Rebuilds the machine from its log.
+    fn rebuild(config: M::Config, contents: &Contents) -> Result<M, LogError> {
+        let extent = contents.extent(|record| M::snapshot_part(&config, record))?;
+        let mut reading = contents.read();
+        let parts = config.clone();
+        let records = extent.select(reading.by_ref(), |record| M::snapshot_part(&parts, record));
+        // A log that fails while it is read the second time looks as after an earlier crash, and the machine is given up.
+        let machine = M::restore(config, records);
+        reading.end().and(Ok(machine))
     }
 
     /// Notes that the records of the replica are lost, and says with which it goes on.

@@ -4,22 +4,29 @@
 //! for a turn, in which the loop looks it up. No message passes between the two.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::iter::Enumerate;
+use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
 use quorate_core::hash::FixedMap;
+use quorate_core::replay::{Extent, SnapshotPart};
 use quorate_core::{Epoch, ReplicaId, View};
 use quorate_runtime::Mark;
 use quorate_runtime::transport::TurnWaker;
 use quorate_storage::{
-    self as storage, Journal, Log, LogIdentity, LogOptions, Position, Report, Scrubber, Syncer, Unsynced,
+    self as storage, Journal, Log, LogIdentity, LogOptions, Position, Records, Report, Scrubber, Syncer,
+    Unsynced,
 };
 use quorate_wire::{DecodeError, Wire, decode_record, encode_record};
 
 use super::status::LogStatus;
 use crate::data::DataError;
+
+#[cfg(test)]
+mod tests;
 
 /// Why a replica cannot be served, or not any longer.
 #[derive(Debug, thiserror::Error)]
@@ -148,6 +155,74 @@ struct Counters {
     bytes: AtomicU64,
 }
 
+/// What the log of a replica holds. It is read twice, one record after the other: all of them may be more than memory holds.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    records: Records,
+    epoch: Epoch,
+    is_empty: bool,
+}
+
+impl Contents {
+    /// True if the log has no record.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// Reads all of it, and says which records count.
+    pub(crate) fn extent<R: Wire>(
+        &self,
+        part: impl Fn(&R) -> Option<SnapshotPart>,
+    ) -> Result<Extent, LogError> {
+        let mut reading = self.read();
+        let extent = Extent::of(reading.by_ref().map(|record| part(&record)));
+        reading.end().and(Ok(extent))
+    }
+
+    /// Reads it from the beginning on.
+    pub(crate) fn read<R>(&self) -> Reading<R> {
+        let records = self.records.clone().enumerate();
+        Reading { records, epoch: self.epoch, fault: None, of: PhantomData }
+    }
+}
+
+/// The records of a log, up to the first that cannot be read.
+#[derive(Debug)]
+pub(crate) struct Reading<R> {
+    records: Enumerate<Records>,
+    epoch: Epoch,
+    fault: Option<LogError>,
+    of: PhantomData<R>,
+}
+
+impl<R: Wire> Reading<R> {
+    /// Says whether all records could be read.
+    pub(crate) fn end(self) -> Result<(), LogError> {
+        self.fault.map_or(Ok(()), Err)
+    }
+
+    fn decode(&self, number: usize, bytes: &[u8]) -> Result<R, LogError> {
+        let (written, record) = decode_record(bytes).map_err(|source| LogError::Record { number, source })?;
+        match written > self.epoch {
+            true => Err(LogError::Epoch { number, written, epoch: self.epoch }),
+            false => Ok(record),
+        }
+    }
+}
+
+impl<R: Wire> Iterator for Reading<R> {
+    type Item = R;
+
+    fn next(&mut self) -> Option<R> {
+        if self.fault.is_some() {
+            return None;
+        }
+        let (number, bytes) = self.records.next()?;
+        let record = bytes.map_err(LogError::from).and_then(|bytes| self.decode(number, &bytes));
+        record.map_err(|fault| self.fault = Some(fault)).ok()
+    }
+}
+
 /// All logs of an event loop. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Logs {
@@ -195,25 +270,17 @@ impl Logs {
         Ok(Log::create_unsynced(directory, self.identity(replica), LogOptions::default())?)
     }
 
-    /// Opens the log of a replica that belongs to this membership, and reads what it holds.
-    pub(crate) fn open<R: Wire>(
+    /// Opens the log of a replica that belongs to this membership, to read what it holds.
+    pub(crate) fn open(
         &self,
         directory: &Path,
         replica: ReplicaId,
         epoch: Epoch,
-    ) -> Result<(ReplicaLog, Vec<R>), LogError> {
+    ) -> Result<(ReplicaLog, Contents), LogError> {
         let identity = self.identity(replica);
         self.settle(directory, replica)?;
-        let (log, contents) = Log::open(directory, identity, LogOptions::default())?;
-        let mut records = Vec::new();
-        for (number, bytes) in contents.enumerate() {
-            let (written, record) =
-                decode_record(&bytes?).map_err(|source| LogError::Record { number, source })?;
-            if written > epoch {
-                return Err(LogError::Epoch { number, written, epoch });
-            }
-            records.push(record);
-        }
+        let (log, records) = Log::open(directory, identity, LogOptions::default())?;
+        let contents = Contents { records, epoch, is_empty: log.recovery().records == 0 };
         if log.recovery().torn_bytes > 0 {
             let torn = log.recovery().torn_bytes;
             tracing::info!(%replica, torn, "cut off what a crash had torn at the end of the log");
@@ -234,7 +301,7 @@ impl Logs {
             lag_bytes: 0,
             released: 0,
         };
-        Ok((log, records))
+        Ok((log, contents))
     }
 
     /// Lets the log of a replica hold all that any journal of the node has for it, before it is opened.

@@ -111,10 +111,6 @@ impl Member<Tapir> for Replica {
         }
     }
 
-    fn belongs_to_snapshot(record: &Record) -> bool {
-        matches!(record, Record::SnapshotBinds { .. })
-    }
-
     /// Nobody waits yet, and all that a log tells of would be a lot to remember.
     fn on_restored(&mut self) {
         drop(self.participant.prepared.take_changes());

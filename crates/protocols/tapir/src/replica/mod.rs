@@ -53,6 +53,7 @@ use quorate_core::changes::PRESENT;
 use quorate_core::command::Outcome;
 use quorate_core::hosted::Status;
 use quorate_core::machine::OutboxOf;
+use quorate_core::replay::SnapshotPart;
 use quorate_core::verify::{Request as Verify, Verification};
 use quorate_core::{
     Address, Context, Epoch, Groups, Input, Instant, Machine, Timestamp, Transaction, TransactionId, View,
@@ -149,9 +150,19 @@ impl Machine for Replica {
     type Event = ReplicaEvent;
     type Config = ReplicaConfig;
 
+    fn snapshot_part(_: &ReplicaConfig, record: &Record) -> Option<SnapshotPart> {
+        match record {
+            Record::SnapshotBegun { .. } => Some(SnapshotPart::Begin),
+            Record::SnapshotPage { .. } | Record::SnapshotBinds { .. } => Some(SnapshotPart::Page),
+            Record::SnapshotEnded { .. } => Some(SnapshotPart::End),
+            _ => None,
+        }
+    }
+
     fn restore(config: ReplicaConfig, records: impl IntoIterator<Item = Record>) -> Self {
         let begins_anew = config.rules.has(Plant::EmptyDiskBeginsAnew);
-        let beginning = Beginning::new::<Self>(records, config.boot, begins_anew);
+        let records = records.into_iter().map(Self::fact);
+        let mut beginning = Beginning::new(records, config.boot, begins_anew);
         let groups = config.groups.clone();
         let (succession, me) = (groups.succession(config.replica.shard), config.replica.index);
         let ir = beginning.replica(succession, me, config.view_change_timeout, config.page_bytes_max);

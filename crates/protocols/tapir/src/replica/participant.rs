@@ -48,6 +48,8 @@ pub struct Participant {
     /// Read timestamps of other replicas, not yet in force: they bind from the start of the next view, and must not
     /// speak against prepares that succeeded before it.
     pub(crate) pending_read_floor: Timestamp,
+    /// From where on each page retains overwritten versions, of a state that is being taken over.
+    arrived: Vec<Option<Timestamp>>,
     /// Below its floor everything has ended, and what it has left behind is here; below its refusal new prepares get no favourable
     /// vote.
     pub(crate) bounds: Bounds,
@@ -74,6 +76,7 @@ impl Participant {
             promises: BTreeMap::new(),
             fading: BTreeMap::new(),
             pending_read_floor: Timestamp::ZERO,
+            arrived: Vec::new(),
             bounds: Bounds::default(),
             now: Instant::START,
             held_before: BTreeMap::new(),
@@ -450,15 +453,14 @@ impl Upcalls<Tapir> for Participant {
         self.history.forget_below(floor);
     }
 
-    fn install_states(&mut self, states: impl IntoIterator<Item = StatePage>) {
+    fn install_state(&mut self, StatePage { versions, retained_from }: StatePage) {
+        self.versions.install_page(versions);
+        self.arrived.push(retained_from);
+    }
+
+    fn on_state_installed(&mut self) {
         // Pages are cut while the sender lets go of more: what the last of them retains, all do.
-        let mut retained_from = Vec::new();
-        let pages = states.into_iter().map(|StatePage { versions, retained_from: from }| {
-            retained_from.push(from);
-            versions
-        });
-        self.versions.install_pages(pages);
-        let all: Option<Vec<Timestamp>> = retained_from.into_iter().collect();
+        let all: Option<Vec<Timestamp>> = self.arrived.drain(..).collect();
         let last = all.and_then(|all| all.into_iter().max());
         let horizon = match self.rules.has(Plant::HorizonForgotten) {
             false => last.unwrap_or_else(|| self.history.horizon()),

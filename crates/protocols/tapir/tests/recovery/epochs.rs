@@ -1,6 +1,6 @@
 //! The fate of recoveries when groups go on with other members.
 
-use quorate_core::{Groups, Members};
+use quorate_core::{Groups, Members, replay};
 use quorate_tapir::{Record, ReplicaCommand};
 
 use super::*;
@@ -98,7 +98,7 @@ fn a_backup_coordinator_that_restarts_asks_the_members_that_its_disk_knows() {
         }));
     }
     let mut backup = Backup {
-        replica: Replica::restore(config, records),
+        replica: replay::rebuild::<Replica>(config, records),
         ballot: Ballot::ORIGINAL,
         participants: vec![ShardId(1), ShardId(2)],
         now: Instant::START,
@@ -135,7 +135,7 @@ fn a_backup_coordinator_uses_no_ballot_twice_whatever_it_has_heard_of_its_first_
     let mut random = Random::new(1);
     let mut ballots = Vec::new();
     for restart in 0..3 {
-        let mut replica = Replica::restore(config.clone(), records.clone());
+        let mut replica = replay::rebuild::<Replica>(config.clone(), records.clone());
         let recover = Input::Message {
             from: member(1).into(),
             epoch: Epoch::FIRST,

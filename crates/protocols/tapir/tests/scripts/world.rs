@@ -8,6 +8,7 @@ use bytes::Bytes;
 use quorate_core::changes::Retention;
 use quorate_core::command::{Command, Freshness, Routes};
 use quorate_core::machine::InputOf;
+use quorate_core::replay;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, Timestamping, shard_position};
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Groups, Input, Instant, Key, KeyRange,
@@ -206,7 +207,7 @@ impl World {
         if ![Rules::EXCLUSIVE, Rules::SERIALIZABLE].contains(&self.rules) {
             return;
         }
-        let restarted = Replica::restore(self.replica_config(id, Boot::Rejoin), records);
+        let restarted = replay::rebuild::<Replica>(self.replica_config(id, Boot::Rejoin), records);
         let lost = self.replicas[&id].handover().lost_in(&restarted.handover());
         assert!(lost.is_empty(), "a restart of {id} would lose {lost:?}");
     }
@@ -319,7 +320,7 @@ impl World {
 
     fn build_replica(&mut self, id: ReplicaId, boot: Boot, records: Vec<Record>, log: &mut Vec<String>) {
         let config = self.replica_config(id, boot);
-        self.replicas.insert(id, Replica::restore(config, records));
+        self.replicas.insert(id, replay::rebuild::<Replica>(config, records));
         self.step_replica(id, Input::Start, log);
     }
 

@@ -114,11 +114,6 @@ pub trait Member<O: Operations>:
     /// Takes back, while the machine is rebuilt, a record of the protocol's own.
     fn restore_own(&mut self, _: Self::Record) {}
 
-    /// True if a record of the protocol's own belongs to the beginning of a snapshot.
-    fn belongs_to_snapshot(_: &Self::Record) -> bool {
-        false
-    }
-
     /// A record has been taken back.
     fn on_restored(&mut self) {}
 
@@ -161,9 +156,9 @@ pub trait Member<O: Operations>:
     }
 
     /// Rebuilds the member from its records.
-    fn rebuild(&mut self, beginning: Beginning<O, Self::Record>) {
-        let restarted = !beginning.records.is_empty();
-        for record in shortening::since_last(beginning.records, Self::belongs_to_snapshot) {
+    fn rebuild(&mut self, beginning: Beginning<impl Iterator<Item = Kept<O, Self::Record>>>) {
+        let restarted = beginning.restarted;
+        for record in beginning.records {
             self.parts().state.shortening.note_restored(record.as_ref().ok());
             match record {
                 Ok(fact) => self.restore_fact(fact),

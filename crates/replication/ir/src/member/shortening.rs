@@ -15,7 +15,7 @@
 use quorate_core::machine::OutboxOf;
 use quorate_core::{Context, Key, Timestamp, View};
 
-use super::{Kept, Member, Parts};
+use super::{Member, Parts};
 use crate::{Cursor, Fact, Operations, Upcalls};
 
 /// A snapshot that is being written, and when to begin the next.
@@ -96,7 +96,7 @@ impl Shortening {
     pub(super) fn note_restored<O: Operations>(&mut self, fact: Option<&Fact<O>>) {
         self.note_written(1);
         match fact {
-            Some(Fact::SnapshotPage(page)) => self.note_page(O::state_bytes(page)),
+            Some(Fact::SnapshotPage { state, .. }) => self.note_page(O::state_bytes(state)),
             Some(Fact::SnapshotEnded(_)) => self.note_ended(),
             Some(fact) => self.note_bytes(fact.bytes()),
             None => {}
@@ -107,31 +107,6 @@ impl Shortening {
     fn is_behind(&self, step_bytes: u64) -> bool {
         self.page_bytes + LAG_BYTES_MAX < self.bytes && step_bytes < STEP_BYTES_MAX
     }
-}
-
-/// The records from the beginning of the last complete snapshot on; all, if there is none. `belongs` tells which of a protocol's own
-/// belong to the beginning of a snapshot.
-pub(super) fn since_last<O: Operations, R>(
-    mut records: Vec<Kept<O, R>>,
-    belongs: impl Fn(&R) -> bool,
-) -> Vec<Kept<O, R>> {
-    let ended = records.iter().rposition(|record| matches!(record, Ok(Fact::SnapshotEnded(_))));
-    let begun = ended.and_then(|ended| {
-        records[..ended].iter().rposition(|record| matches!(record, Ok(Fact::SnapshotBegun { .. })))
-    });
-    assert!(begun.is_some() || ended.is_none(), "the snapshot that ends at record {ended:?} never began");
-    records.drain(..begun.unwrap_or(0));
-    let ended = ended.map_or(0, |ended| ended + 1 - begun.unwrap_or(0));
-    let is_unfinished = |record: &Kept<O, R>| match record {
-        Ok(fact) => matches!(fact, Fact::SnapshotBegun { .. } | Fact::SnapshotPage(_)),
-        Err(own) => belongs(own),
-    };
-    let mut position = 0;
-    records.retain(|record| {
-        position += 1;
-        position <= ended || !is_unfinished(record)
-    });
-    records
 }
 
 /// Begins a snapshot, or writes a page of it.
@@ -239,7 +214,7 @@ fn write_pages<O: Operations, M: Member<O>>(
         let bytes = O::state_bytes(&page);
         state.shortening.note_page(bytes);
         step_bytes += bytes as u64;
-        outbox.persist(Fact::SnapshotPage(page).into());
+        outbox.persist(Fact::SnapshotPage { state: page, below: Some(floor) }.into());
         if next.is_none() {
             break;
         }
@@ -254,55 +229,4 @@ fn write_pages<O: Operations, M: Member<O>>(
     outbox.persist(Fact::SnapshotEnded(floor).into());
     outbox.truncate();
     None
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::tests::Words;
-
-    type Letters = Kept<Words, char>;
-
-    /// One letter a record: `i` initialised, `v` a view entered, `b` begun, `p` a page, `e` ended; a digit is a record of the
-    /// protocol, an even one belongs to the beginning of a snapshot.
-    fn records(text: &str) -> Vec<Letters> {
-        let record = |letter| match letter {
-            'i' => Ok(Fact::Initialised),
-            'v' => Ok(Fact::ViewEntered(View(1))),
-            'b' => Ok(Fact::SnapshotBegun {
-                view: View(0),
-                lineage: Vec::new(),
-                floor: Timestamp::ZERO,
-                complete: Timestamp::ZERO,
-                lives: BTreeMap::new(),
-                supplement: (),
-            }),
-            'p' => Ok(Fact::SnapshotPage(())),
-            'e' => Ok(Fact::SnapshotEnded(Timestamp::ZERO)),
-            own => Err(own),
-        };
-        text.chars().map(record).collect()
-    }
-
-    #[test]
-    fn a_restart_begins_at_the_last_complete_snapshot() {
-        let table = [
-            ("ivv", "ivv"),
-            ("ivbvpv", "ivvv"),
-            ("ivbvpve", "bvpve"),
-            ("vbpevbvpevv", "bvpevv"),
-            ("vbvbpe", "bpe"),
-            ("vbpevbvp", "bpevv"),
-            ("pvevbpe", "bpe"),
-            ("bpv", "v"),
-            ("i1b2p3", "i13"),
-            ("i1b2p3e4", "b2p3e"),
-        ];
-        for (log, expected) in table {
-            let belongs = |own: &char| own.to_digit(10).is_some_and(|digit| digit % 2 == 0);
-            assert_eq!(since_last(records(log), belongs), records(expected), "{log}");
-        }
-    }
 }

@@ -1,11 +1,11 @@
 //! The state of a member beside its replica and its protocol, and the records that it begins with.
 
+use std::iter::Peekable;
 use std::time::Duration;
 
 use quorate_core::hosted::Boot;
 use quorate_core::{Epoch, ReplicaIndex, Succession};
 
-use super::Member;
 use super::search::{Search, SearchSettings};
 use super::shortening::Shortening;
 use crate::{Fact, Operations, Replica};
@@ -66,35 +66,21 @@ pub struct Parts<'a, O: Operations, P> {
 /// A record of a member's log: a shared fact, or one of the protocol's own.
 pub type Kept<O, R> = Result<Fact<O>, R>;
 
-/// The records that a member begins with.
-#[derive(Debug)]
-pub struct Beginning<O: Operations, R> {
-    pub(super) records: Vec<Kept<O, R>>,
+/// The records that a member begins with. They are taken one after the other: all of them may be more than memory holds.
+#[expect(missing_debug_implementations, reason = "its records have to be taken to be looked at")]
+pub struct Beginning<I: Iterator> {
+    pub(super) records: Peekable<I>,
+    pub(super) restarted: bool,
     newborn: bool,
 }
 
-impl<O: Operations, R> Beginning<O, R> {
-    /// A member with these records. `creates` is true if it is being created when there are none.
-    pub fn new<M>(records: impl IntoIterator<Item = R>, boot: Boot, begins_anew: bool) -> Self
-    where
-        M: Member<O, Record = R>,
-    {
-        let records: Vec<Kept<O, R>> = records.into_iter().map(M::fact).collect();
-        let newborn = records.is_empty() && (boot == Boot::Initialise || begins_anew);
-        Beginning { records, newborn }
-    }
-
-    /// The replica: new, or without its record until it is rebuilt.
-    pub fn replica(
-        &self,
-        group: impl Into<Succession>,
-        me: ReplicaIndex,
-        view_change_timeout: Duration,
-        page_bytes_max: usize,
-    ) -> Replica<O> {
-        let is_created = self.newborn || matches!(self.records.first(), Some(Ok(Fact::Initialised)));
-        let build = if is_created { Replica::initialise } else { Replica::lost };
-        build(group.into(), me, view_change_timeout, page_bytes_max)
+impl<I: Iterator> Beginning<I> {
+    /// A member with these records. It is being created if there are none and `boot` says so, or `begins_anew`.
+    pub fn new(records: impl IntoIterator<IntoIter = I>, boot: Boot, begins_anew: bool) -> Self {
+        let mut records = records.into_iter().peekable();
+        let restarted = records.peek().is_some();
+        let newborn = !restarted && (boot == Boot::Initialise || begins_anew);
+        Beginning { records, restarted, newborn }
     }
 
     /// The state of the member under a membership.
@@ -106,5 +92,20 @@ impl<O: Operations, R> Beginning<O, R> {
             newborn: self.newborn,
             newest_epoch: epoch,
         }
+    }
+}
+
+impl<O: Operations, R, I: Iterator<Item = Kept<O, R>>> Beginning<I> {
+    /// The replica: new, or without its record until it is rebuilt.
+    pub fn replica(
+        &mut self,
+        group: impl Into<Succession>,
+        me: ReplicaIndex,
+        view_change_timeout: Duration,
+        page_bytes_max: usize,
+    ) -> Replica<O> {
+        let is_created = self.newborn || matches!(self.records.peek(), Some(Ok(Fact::Initialised)));
+        let build = if is_created { Replica::initialise } else { Replica::lost };
+        build(group.into(), me, view_change_timeout, page_bytes_max)
     }
 }

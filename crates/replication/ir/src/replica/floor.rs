@@ -140,7 +140,8 @@ impl<O: Operations> Replica<O> {
     ) {
         assert!(floor >= self.floor, "state below {floor} in place of that below {}", self.floor);
         protocol.forget_state_below(floor);
-        protocol.install_states(states);
+        states.into_iter().for_each(|state| protocol.install_state(state));
+        protocol.on_state_installed();
         self.record.forget_below(floor);
         self.set_floor(floor, protocol);
     }

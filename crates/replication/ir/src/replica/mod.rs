@@ -123,7 +123,12 @@ pub enum Fact<O: Operations> {
         supplement: O::Supplement,
     },
     /// A page of a snapshot.
-    SnapshotPage(O::State),
+    SnapshotPage {
+        /// The page.
+        state: O::State,
+        /// The floor below which the pages of this snapshot hold everything. None in logs of versions that said so at the end alone.
+        below: Option<Timestamp>,
+    },
     /// The snapshot that was begun last is complete: its pages hold everything below this floor.
     SnapshotEnded(Timestamp),
     /// The view's record is complete.
@@ -148,7 +153,7 @@ impl<O: Operations> Fact<O> {
             Fact::ConsensusRecorded { operation, .. } => O::consensus_bytes(operation),
             Fact::InconsistentRecorded { operation, .. } => O::bytes(operation),
             Fact::ViewPage { page, .. } => page.bytes(),
-            Fact::ViewState { state, .. } | Fact::SnapshotPage(state) => O::state_bytes(state),
+            Fact::ViewState { state, .. } | Fact::SnapshotPage { state, .. } => O::state_bytes(state),
             _ => 0,
         }
     }
@@ -226,18 +231,17 @@ pub trait Upcalls<O: Operations> {
 
     /// A page of what executed operations below a timestamp have left behind, from the key after `after` on, of
     /// roughly `bytes_max` bytes; and the last key that it covers, if there are more.
-    fn state_after(
-        &self,
-        after: Option<&Key>,
-        below: Timestamp,
-        bytes_max: usize,
-    ) -> (O::State, Option<Key>);
+    fn state_after(&self, after: Option<&Key>, below: Timestamp, bytes_max: usize)
+    -> (O::State, Option<Key>);
 
     /// Forgets what operations below `floor` have left behind, to make room for the pages of another replica.
     fn forget_state_below(&mut self, floor: Timestamp);
 
-    /// Takes over pages of another replica's state, or of an earlier one of its own.
-    fn install_states(&mut self, states: impl IntoIterator<Item = O::State>);
+    /// Takes over a page of another replica's state, or of an earlier one of its own.
+    fn install_state(&mut self, state: O::State);
+
+    /// All pages of a state have been taken over.
+    fn on_state_installed(&mut self) {}
 
     /// Roughly how many bytes these entries take in a message.
     fn entry_bytes(entries: &OperationEntries<O>) -> usize;
@@ -316,6 +320,8 @@ pub struct Replica<O: Operations> {
     complete: Timestamp,
     /// Pages of a snapshot, while the replica is rebuilt, of whose end nothing is known yet.
     snapshot: Vec<O::State>,
+    /// The floor of the snapshot of which pages are being read back one by one.
+    snapshot_below: Option<Timestamp>,
     /// How far the record has been collected below the present floor; none once all of it has.
     collecting: Option<Option<Cursor>>,
     mistake: Option<Mistake>,
@@ -350,6 +356,7 @@ impl<O: Operations> Replica<O> {
             floor: Timestamp::ZERO,
             complete: Timestamp::ZERO,
             snapshot: Vec::new(),
+            snapshot_below: None,
             collecting: None,
             mistake: None,
         }
@@ -469,10 +476,24 @@ impl<O: Operations> Replica<O> {
                 self.complete = self.complete.max(complete);
                 self.set_floor(floor, protocol);
             }
-            Fact::SnapshotPage(state) => self.snapshot.push(state),
+            Fact::SnapshotPage { state, below: Some(below) } => {
+                // What has run before stands below the floor as the pages say, and what runs in between is as far as it was when they were written.
+                if self.snapshot_below.replace(below).is_none() {
+                    protocol.forget_state_below(below);
+                }
+                protocol.install_state(state);
+            }
+            Fact::SnapshotPage { state, below: None } => self.snapshot.push(state),
             Fact::SnapshotEnded(floor) => {
-                protocol.forget_state_below(floor);
-                protocol.install_states(std::mem::take(&mut self.snapshot));
+                let said = self.snapshot_below.take();
+                assert!(said.is_none_or(|said| said == floor), "pages from below {said:?} end below {floor}");
+                if said.is_none() {
+                    protocol.forget_state_below(floor);
+                }
+                for state in std::mem::take(&mut self.snapshot) {
+                    protocol.install_state(state);
+                }
+                protocol.on_state_installed();
             }
             Fact::ViewInstalled { view, since, supplement, floor, kept } => {
                 let mut received = Received { kept, ..self.change.take_restored(view) };

@@ -112,7 +112,7 @@ impl<K: Kind> Machine for Bare<K> {
     type Config = Setup;
 
     fn restore(setup: Setup, records: impl IntoIterator<Item = Fact<Times>>) -> Self {
-        let beginning = Beginning::new::<Self>(records, Boot::Initialise, false);
+        let mut beginning = Beginning::new(records.into_iter().map(Self::fact), Boot::Initialise, false);
         let group = GroupSize::new(3).unwrap();
         let Setup { mistake, page_bytes_max } = setup;
         let ir = beginning.replica(group, ReplicaIndex(0), Duration::from_secs(1), page_bytes_max);
@@ -452,7 +452,8 @@ fn a_snapshot_is_begun_after_as_many_records_as_were_set() {
 fn a_member_is_created_once_and_only_if_it_is_to_be() {
     let created = |records: Vec<Fact<Times>>, boot, begins_anew| {
         let mut leader = Leader::<Transactional>::new();
-        let beginning = Beginning::new::<Bare<Transactional>>(records, boot, begins_anew);
+        let records = records.into_iter().map(Bare::<Transactional>::fact);
+        let mut beginning = Beginning::new(records, boot, begins_anew);
         let group = GroupSize::new(3).unwrap();
         leader.machine.ir = beginning.replica(group, ReplicaIndex(0), Duration::from_secs(1), 1 << 20);
         leader.machine.state = beginning.state(EPOCH, settings());

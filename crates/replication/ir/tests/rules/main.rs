@@ -182,12 +182,7 @@ impl Upcalls<Times> for Ledger {
         &mut self.bounds
     }
 
-    fn state_after(
-        &self,
-        after: Option<&Key>,
-        below: Timestamp,
-        _: usize,
-    ) -> (BTreeSet<u64>, Option<Key>) {
+    fn state_after(&self, after: Option<&Key>, below: Timestamp, _: usize) -> (BTreeSet<u64>, Option<Key>) {
         assert_eq!(after, None, "there is one page");
         let is_wanted = |stored: &&u64| at(**stored) < below;
         (self.stored.iter().filter(is_wanted).copied().collect(), None)
@@ -197,8 +192,8 @@ impl Upcalls<Times> for Ledger {
         self.stored.retain(|stored| at(*stored) >= floor);
     }
 
-    fn install_states(&mut self, states: impl IntoIterator<Item = BTreeSet<u64>>) {
-        self.stored.extend(states.into_iter().flatten());
+    fn install_state(&mut self, state: BTreeSet<u64>) {
+        self.stored.extend(state);
     }
 
     fn entry_bytes(_: &OperationEntries<Times>) -> usize {

@@ -27,9 +27,11 @@ use std::fmt::Debug;
 use quorate_core::caption::{Caption, Captioned};
 use quorate_core::log::{LogMachine, LogOutbox, Position};
 use quorate_core::machine::{Context, Effect, Input, InputOf, Machine, OutboxOf, PersistToken};
+use quorate_core::replay::SnapshotPart;
 use quorate_core::verify::{Request, Verification};
 use quorate_core::{Address, ClockTime, Epoch, ReplicaId, View};
 
+use crate::replica::snapshot;
 use crate::{Boot, Fact, Limits, Membership, Message, Replica, Rules, Status, Timer, Timing};
 use host::Acts;
 pub use item::Item;
@@ -382,10 +384,14 @@ impl<M: LogMachine> Machine for Member<M> {
     type Event = Part<LogEvent, M::Event>;
     type Config = Config<M::Config>;
 
+    fn snapshot_part(config: &Self::Config, record: &Self::Record) -> Option<SnapshotPart> {
+        snapshot::part(record, config.rules)
+    }
+
     fn restore(config: Self::Config, records: impl IntoIterator<Item = Self::Record>) -> Self {
         let Config { me, membership, boot, timing, limits, snapshot_bytes, rules, machine } = config;
         let mut replica = Replica::new(membership, me.index, timing, limits).with_rules(rules);
-        replica.restore(records.into_iter().collect());
+        replica.restore(records);
         Member {
             me,
             boot,

@@ -407,14 +407,14 @@ impl<P: Payload> Replica<P> {
         self
     }
 
-    /// Takes in what earlier lives had made durable, in order.
-    pub fn restore(&mut self, facts: Vec<Fact<P>>) {
-        self.restored = !facts.is_empty();
-        self.is_known_to_disk = self.restored;
+    /// Takes in the facts that earlier lives had made durable and that count ([`quorate_core::replay::Extent`]), in order.
+    pub fn restore(&mut self, facts: impl IntoIterator<Item = Fact<P>>) {
         let mut arrived = Arrived { entries: BTreeMap::new(), state: Vec::new() };
-        for fact in snapshot::since_last(facts, self.rules) {
+        for fact in facts {
+            self.restored = true;
             self.take_in(fact, &mut arrived);
         }
+        self.is_known_to_disk = self.restored;
         self.snapshots.base = self.entries.shape().base;
         self.stable = self.snapshots.base;
         assert!(

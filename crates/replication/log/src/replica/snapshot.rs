@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quorate_core::log::Position;
+use quorate_core::replay::SnapshotPart;
 use quorate_core::{ReplicaIndex, View};
 
 use super::{Fact, Host, Replica, Status, Timer};
@@ -100,26 +101,15 @@ impl<P: Payload> Snapshots<P> {
     }
 }
 
-/// The facts from the beginning of the last complete snapshot on, without what there is of incomplete ones; all, if there
-/// is no complete one.
-pub(crate) fn since_last<P: Payload>(mut facts: Vec<Fact<P>>, rules: Rules) -> Vec<Fact<P>> {
-    let is_begun = |fact: &Fact<P>| matches!(fact, Fact::SnapshotBegun { .. });
-    let is_ended = |fact: &Fact<P>| match fact {
-        Fact::SnapshotEnded => true,
-        Fact::SnapshotPage(_) => rules.has(Plant::SnapshotWithoutEnd),
-        _ => false,
-    };
-    let ended = facts.iter().rposition(is_ended);
-    let begun = ended.and_then(|ended| facts[..ended].iter().rposition(is_begun)).unwrap_or(0);
-    let ended = ended.unwrap_or(0);
-    let is_unfinished =
-        |fact: &Fact<P>| is_begun(fact) || matches!(fact, Fact::SnapshotEntries(_) | Fact::SnapshotPage(_));
-    let mut position = 0;
-    facts.retain(|fact| {
-        position += 1;
-        position > begun && (position <= ended || !is_unfinished(fact))
-    });
-    facts
+/// The part that a fact has in a snapshot.
+pub(crate) fn part<P: Payload>(fact: &Fact<P>, rules: Rules) -> Option<SnapshotPart> {
+    match fact {
+        Fact::SnapshotBegun { .. } => Some(SnapshotPart::Begin),
+        Fact::SnapshotEnded => Some(SnapshotPart::End),
+        Fact::SnapshotPage(_) if rules.has(Plant::SnapshotWithoutEnd) => Some(SnapshotPart::End),
+        Fact::SnapshotEntries(_) | Fact::SnapshotPage(_) => Some(SnapshotPart::Page),
+        _ => None,
+    }
 }
 
 impl<P: Payload> Replica<P> {

@@ -18,10 +18,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use quorate_core::log::Position;
+use quorate_core::replay;
 use quorate_core::{ClockTime, Epoch, GroupSize, Instant, Random, ReplicaIndex, View};
 
 use crate::Limits;
-use crate::replica::{Boot, Durable};
+use crate::replica::{Boot, Durable, snapshot};
 use crate::{Fact, Host, Membership, Message, Payload, Replica, Rules, Status, Timer, Timing};
 
 impl Payload for u64 {
@@ -468,7 +469,7 @@ impl World {
         let mut replica =
             Replica::new(Membership::first(group), ReplicaIndex(index as u8), self.habits.timing, LIMITS)
                 .with_rules(self.rules);
-        replica.restore(process.facts.clone());
+        replica.restore(counting(process.facts.clone(), self.rules));
         process.applied.clear();
         process.replica = Some(replica);
         self.is_start = true;
@@ -680,4 +681,9 @@ impl World {
         let all: Vec<_> = self.processes.iter().map(says).collect();
         panic!("{before} were stable, and some replicas have no more: {all:?}");
     }
+}
+
+/// The facts of a log that count when its replica restarts.
+fn counting<P: Payload>(facts: Vec<Fact<P>>, rules: Rules) -> Vec<Fact<P>> {
+    replay::counting(facts, |fact| snapshot::part(fact, rules))
 }

@@ -13,7 +13,7 @@ use quorate_core::log::Position;
 use quorate_core::{ClockTime, Epoch, GroupSize, Instant, ReplicaIndex, View};
 use stateright::{Checker, Model, Property};
 
-use super::LIMITS;
+use super::{LIMITS, counting};
 use crate::replica::{Boot, Durable};
 use crate::{Fact, Host, Membership, Message, Plant, Replica, Rules, Timer, Timing};
 
@@ -316,7 +316,7 @@ impl Group {
 fn build(index: usize, facts: Vec<Fact<u64>>, rules: Rules) -> Replica<u64> {
     let group = Membership::first(GroupSize::new(3).expect("three is odd"));
     let mut replica = Replica::new(group, ReplicaIndex(index as u8), TIMING, LIMITS).with_rules(rules);
-    replica.restore(facts);
+    replica.restore(counting(facts, rules));
     replica
 }
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 use quorate_core::log::Position;
 use quorate_core::{GroupSize, View};
 
-use super::{TIMING, World};
-use crate::replica::snapshot::since_last;
+use super::{TIMING, World, counting};
 use crate::{Beginning, Entry, Fact, Membership, Message, Rules, Status, Timer};
 
 const MOMENT: Duration = Duration::from_millis(300);
@@ -419,6 +418,6 @@ fn snapshots_without_an_end_are_passed_over() {
         ),
     ];
     for (facts, left) in table {
-        assert_eq!(since_last(facts, Rules::SOUND), left);
+        assert_eq!(counting(facts, Rules::SOUND), left);
     }
 }

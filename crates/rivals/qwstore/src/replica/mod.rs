@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use quorate_core::hosted::Status;
 use quorate_core::machine::OutboxOf;
+use quorate_core::replay::SnapshotPart;
 use quorate_core::{Address, Context, Epoch, Input, Machine, Timestamp, TransactionId, View};
 use quorate_ir::member::Beginning;
 use quorate_ir::{
@@ -85,9 +86,19 @@ impl Machine for Replica {
     type Event = ReplicaEvent;
     type Config = ReplicaConfig;
 
+    fn snapshot_part(_: &ReplicaConfig, record: &Record) -> Option<SnapshotPart> {
+        match record {
+            Record::SnapshotBegun { .. } => Some(SnapshotPart::Begin),
+            Record::SnapshotPage { .. } => Some(SnapshotPart::Page),
+            Record::SnapshotEnded { .. } => Some(SnapshotPart::End),
+            _ => None,
+        }
+    }
+
     fn restore(config: ReplicaConfig, records: impl IntoIterator<Item = Record>) -> Self {
         let begins_anew = config.rules.has(Plant::EmptyDiskBeginsAnew);
-        let beginning = Beginning::new::<Self>(records, config.boot, begins_anew);
+        let records = records.into_iter().map(Self::fact);
+        let mut beginning = Beginning::new(records, config.boot, begins_anew);
         let (group, me) = (config.group, config.replica.index);
         let ir = beginning.replica(group, me, config.view_change_timeout, config.page_bytes_max);
         let mut replica = Replica {

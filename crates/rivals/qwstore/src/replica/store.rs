@@ -124,8 +124,11 @@ impl Upcalls<QwStore> for Store {
         self.versions.forget_below(floor);
     }
 
-    fn install_states(&mut self, states: impl IntoIterator<Item = StatePage>) {
-        self.versions.install_pages(states.into_iter().map(|state| state.versions));
+    fn install_state(&mut self, state: StatePage) {
+        self.versions.install_page(state.versions);
+    }
+
+    fn on_state_installed(&mut self) {
         assert!(
             self.bounds.floor <= self.bounds.refusal,
             "the floor is {}, and puts are taken from {} on",
@@ -216,7 +219,7 @@ mod tests {
         let (all, _) = given.state_after(None, Timestamp::MAX, 1 << 20);
         assert_eq!(versions(&all).len(), 4, "above it as well");
         let mut taken = store(&[]);
-        taken.install_states([first, rest]);
+        [first, rest].into_iter().for_each(|page| taken.install_state(page));
         let held = |store: &Store, key: &str| store.versions.held(key.as_bytes()).0.micros;
         assert_eq!(["a", "b", "c"].map(|key| held(&taken, key)), [5, 6, 7]);
         given.forget_state_below(at(10));

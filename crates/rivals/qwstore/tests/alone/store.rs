@@ -2,6 +2,7 @@
 
 use quorate_core::hosted::{Health, Holdings, HostedReplica, Status};
 use quorate_core::machine::OutboxOf;
+use quorate_core::replay;
 use quorate_core::{Address, Context, Effect, GroupSize, Input, Instant, Outbox, Random};
 use quorate_qwstore::message::Put;
 use quorate_qwstore::{Boot, Record, Replica, ReplicaConfig, ReplicaEvent};
@@ -147,7 +148,8 @@ fn a_put_is_recorded_and_takes_effect_before_it_is_answered() {
     );
     assert_eq!(HostedReplica::health(&store.replica).view, View(0));
     // A restart from its disk has all of it.
-    let restarted = Replica::restore(config(|config| config.boot = Boot::Rejoin), store.disk.clone());
+    let restarted =
+        replay::rebuild::<Replica>(config(|config| config.boot = Boot::Rejoin), store.disk.clone());
     assert_eq!(restarted.record_len(), 2);
     assert_eq!(Holdings::versions(&restarted), Holdings::versions(&store.replica));
     assert!(!Holdings::versions(&restarted).is_empty() && Holdings::outcomes(&restarted).is_empty());

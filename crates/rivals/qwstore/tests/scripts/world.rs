@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::command::{Command, Freshness, Routes};
+use quorate_core::replay;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, KeyRange,
@@ -193,7 +194,7 @@ impl World {
         if self.rules != Rules::SOUND {
             return;
         }
-        let restarted = Replica::restore(self.replica_config(id, Boot::Rejoin), records);
+        let restarted = replay::rebuild::<Replica>(self.replica_config(id, Boot::Rejoin), records);
         let replica = &self.replicas[&id];
         assert_eq!(contents(replica), contents(&restarted), "a restart of {id} would lose something");
         assert_eq!((replica.view(), replica.floor()), (restarted.view(), restarted.floor()), "of {id}");
@@ -247,7 +248,7 @@ impl World {
 
     fn build_replica(&mut self, id: ReplicaId, boot: Boot, records: Vec<Record>, log: &mut Vec<String>) {
         let config = self.replica_config(id, boot);
-        self.replicas.insert(id, Replica::restore(config, records));
+        self.replicas.insert(id, replay::rebuild::<Replica>(config, records));
         self.step_replica(id, Input::Start, log);
     }
 

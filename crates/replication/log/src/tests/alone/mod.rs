@@ -12,9 +12,9 @@ use std::time::Duration;
 use quorate_core::log::Position;
 use quorate_core::{ClockTime, Epoch, GroupSize, Instant, ReplicaIndex, View};
 
-use super::{LIMITS, TIMING};
+use super::{LIMITS, TIMING, counting};
 use crate::replica::{Beginning, Boot, Durable};
-use crate::{Entry, Fact, Host, Membership, Message, Payload, Replica, Timer};
+use crate::{Entry, Fact, Host, Membership, Message, Payload, Replica, Rules, Timer};
 
 /// The content of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,7 +176,7 @@ impl Alone {
     /// A replica with these facts on its disk, which has not begun.
     fn built(me: u8, membership: Membership, disk: Vec<Fact<Word>>) -> Self {
         let mut replica = Replica::new(membership.clone(), ReplicaIndex(me), TIMING, LIMITS);
-        replica.restore(disk.clone());
+        replica.restore(counting(disk.clone(), Rules::SOUND));
         let now = Instant::START + Duration::from_secs(1);
         Alone { replica, me, membership, now, disk, state: Vec::new(), nonces: 0 }
     }

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use quorate_core::machine::{Context, Effect, EffectOf, Input, InputOf, Machine, Outbox, PersistToken};
+use quorate_core::replay;
 use quorate_core::{Address, ClockTime, Epoch, GroupSize, Instant, Random, ReplicaId, ReplicaIndex, ShardId};
 
 use super::{LIMITS, TIMING};
@@ -176,7 +177,7 @@ impl World {
             rules: self.rules,
             machine: (),
         };
-        process.member = Some(Node::restore(config, process.records.clone()));
+        process.member = Some(replay::rebuild::<Node>(config, process.records.clone()));
         self.step(index, Input::Start);
         if let Some(known) = self.processes[index].known.clone() {
             self.step(index, Input::Command(Part::Log(LogCommand::ChangeGroup(known))));
