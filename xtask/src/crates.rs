@@ -442,7 +442,7 @@ pub(crate) const CRATES: [Crate; 53] = [
     Crate {
         package: BACKUP,
         folder: "crates/hosts/backup",
-        what: "keyspaces at one instant, in files and back: the format of backups, rows of text, creating, verifying, restoring ([ADR 0074](adr/0074-backups.md))",
+        what: "keyspaces at one instant, in folders or object stores and back: the format of backups, chunks that they share, rows of text, creating, verifying, restoring, deleting ([ADR 0074](adr/0074-backups.md), [ADR 0086](adr/0086-chunks-of-backups.md))",
         may_import: &[CORE, CLIENT],
         kind: Kind::Host,
     },

@@ -1,17 +1,22 @@
-//! `quorate backup` and `quorate restore`: keyspaces in files, and back.
+//! `quorate backup` and `quorate restore`: keyspaces in archives, and back.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use quorate::Database;
+use quorate_backup::archive::{Archive, Opened, archive_at, open};
 use quorate_backup::cipher::Cipher;
-use quorate_backup::create::{self, CreateOptions, Progress};
-use quorate_backup::directory::{self, Found, choose, folder_of};
+use quorate_backup::create::{self, CreateOptions, Progress, Taken};
+use quorate_backup::delete::{Deleted, delete};
+use quorate_backup::listing::{self, Found, State, choose, location_of};
 use quorate_backup::manifest::Manifest;
 use quorate_backup::restore::{self, RestoreOptions};
 use quorate_backup::{Error, rfc3339, verify};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::Common;
 use crate::exit::{Failure, Outcome, Verdict};
@@ -19,22 +24,40 @@ use crate::output::{Align, Table, print_json, thousands};
 use crate::parse;
 use crate::runtime::{block_on, listen_for_stop};
 
-/// Take, list and verify backups of keyspaces.
+/// Take, list, verify and delete backups of keyspaces.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   quorate backup create --to /backups
+  quorate backup create --to s3://bucket/backups --keyspace accounts --incremental
   quorate backup create --to /backups --keyspace accounts --keyspace orders --key-file backup.key
   quorate backup create --to file:///backups --keyspace accounts --megabytes-per-second 20 --json
-  quorate backup list /backups
+  quorate backup list s3://bucket/backups
   quorate backup verify /backups
   quorate backup verify /backups/accounts-20261129T101500Z-3fa9c2 --key-file backup.key
+  quorate backup delete /backups/accounts-20261129T101500Z-3fa9c2
 
 A backup holds everything of a keyspace at one instant, after the command has begun; docs/backup.md says what that means for each isolation.
+It lies in a folder, or in an object store: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX, with the credentials that the environment
+has for the tools of these stores (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_NAME, ...).
 `openssl rand -hex 32 > backup.key` makes a key. Without it an encrypted backup is lost.")]
 pub(crate) struct BackupArguments {
     #[command(subcommand)]
     action: Action,
+}
+
+/// How long an object store is asked again.
+#[derive(Clone, Copy, Debug, Args)]
+struct Patience {
+    /// How many seconds an object store is asked again that does not answer, or says that it is busy.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    patience: u64,
+}
+
+impl Patience {
+    fn duration(self) -> Duration {
+        Duration::from_secs(self.patience)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -42,39 +65,57 @@ pub(crate) struct BackupArguments {
 enum Action {
     /// Take a backup of each keyspace, into a folder of its own.
     Create {
-        /// The folder that holds backups; it is made if it does not exist.
-        #[arg(long, value_name = "FOLDER")]
+        /// The folder or object store that holds backups; a folder is made if it does not exist.
+        #[arg(long, value_name = "LOCATION")]
         to: String,
         /// The keyspace; may be given several times. By default all.
         #[arg(long, value_name = "NAME")]
         keyspace: Vec<String>,
+        /// Write what the newest backup of the keyspace there does not hold, and lean on that for the rest.
+        #[arg(long)]
+        incremental: bool,
         /// Encrypt it with the key in this file: 64 hexadecimal digits, or 32 bytes.
         #[arg(long, value_name = "FILE")]
         key_file: Option<PathBuf>,
         /// Read so many megabytes a second at most.
         #[arg(long, value_name = "NUMBER", value_parser = parse::positive)]
         megabytes_per_second: Option<u64>,
-        /// How many seconds to wait for shards to come to one instant.
+        /// How many seconds to wait for shards to come to one instant, and for an object store that does not answer.
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         patience: u64,
         #[command(flatten)]
         common: Common,
     },
-    /// List the backups in a folder.
+    /// List the backups in a folder or object store.
     List {
-        /// The folder.
-        folder: String,
+        /// The folder or object store.
+        location: String,
+        #[command(flatten)]
+        patience: Patience,
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Read backups, and compare them with what was written: as a restoration does, into nothing.
+    /// Read backups, with what they lean on, and compare them with what was written: as a restoration does, into nothing.
     Verify {
-        /// A backup, or a folder of them.
-        folder: String,
+        /// A backup, or the folder or object store with several.
+        location: String,
         /// The file with the key, of backups that are encrypted.
         #[arg(long, value_name = "FILE")]
         key_file: Option<PathBuf>,
+        #[command(flatten)]
+        patience: Patience,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete backups that no other leans on, or what interrupted ones have left.
+    Delete {
+        /// The backups. All of them lie in one folder or object store.
+        #[arg(value_name = "LOCATION", required = true)]
+        backups: Vec<String>,
+        #[command(flatten)]
+        patience: Patience,
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
@@ -86,16 +127,17 @@ enum Action {
 #[command(after_help = "\
 Examples:
   quorate restore --from /backups --keyspace accounts
+  quorate restore --from s3://bucket/backups --keyspace accounts
   quorate restore --from /backups/accounts-20261129T101500Z-3fa9c2 --as accounts-of-sunday
   quorate restore --from /backups --keyspace accounts --at 1764410400000000 --key-file backup.key
 
 Of several backups the newest is restored, or with --at the newest whose instant is not later. The keyspace has its name once everything
 is loaded and was compared with the backup. It is a new one: tokens and cursors of the keyspace that was backed up mean nothing in it.")]
 pub(crate) struct RestoreArguments {
-    /// A backup, or a folder of them.
-    #[arg(long, value_name = "FOLDER")]
+    /// A backup, or the folder or object store with several.
+    #[arg(long, value_name = "LOCATION")]
     from: String,
-    /// The keyspace that was backed up, if the folder has backups of several.
+    /// The keyspace that was backed up, if there are backups of several.
     #[arg(long, value_name = "NAME")]
     keyspace: Option<String>,
     /// The name of the new keyspace; by default that of the one that was backed up.
@@ -110,7 +152,7 @@ pub(crate) struct RestoreArguments {
     /// Do not read the new keyspace again to compare it with the backup.
     #[arg(long)]
     unchecked: bool,
-    /// How many seconds to wait for the new keyspace to serve, and to be read again.
+    /// How many seconds to wait for the new keyspace to serve, and to be read again; and for an object store that does not answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u64,
     #[command(flatten)]
@@ -148,22 +190,36 @@ pub(super) fn telling(what: String) -> impl FnMut(Progress) {
 impl BackupArguments {
     pub(crate) fn run(self) -> Outcome {
         match self.action {
-            Action::Create { to, keyspace, key_file, megabytes_per_second, patience, common } => {
+            Action::Create {
+                to,
+                keyspace,
+                incremental,
+                key_file,
+                megabytes_per_second,
+                patience,
+                common,
+            } => {
+                let patience = Duration::from_secs(patience);
                 // A wrong call is refused before a password is asked for.
-                let folder = folder_of(&to).map_err(failure)?;
+                let archive = archive_at(&to, patience).map_err(failure)?;
                 let options = CreateOptions {
                     cipher: cipher(key_file.as_ref())?,
-                    patience: Duration::from_secs(patience),
+                    patience,
                     bytes_per_second: megabytes_per_second
                         .map(|megabytes| megabytes.saturating_mul(1_000_000)),
+                    incremental,
+                    stop: None,
                 };
                 let json = common.json;
-                block_on(common.connected(async |db| take(db, &folder, &keyspace, &options, json).await))
+                block_on(common.connected(async |db| take(db, &archive, &keyspace, options, json).await))
             }
-            Action::List { folder, json } => list(&folder_of(&folder).map_err(failure)?, json),
-            Action::Verify { folder, key_file, json } => {
-                let (folder, cipher) = (folder_of(&folder).map_err(failure)?, cipher(key_file.as_ref())?);
-                check(&folder, cipher.as_ref(), json)
+            Action::List { location, patience, json } => block_on(list(&location, patience.duration(), json)),
+            Action::Verify { location, key_file, patience, json } => {
+                let cipher = cipher(key_file.as_ref())?;
+                block_on(check(&location, cipher.as_ref(), patience.duration(), json))
+            }
+            Action::Delete { backups, patience, json } => {
+                block_on(remove(&backups, patience.duration(), json))
             }
         }
     }
@@ -172,9 +228,9 @@ impl BackupArguments {
 /// Takes a backup of each keyspace.
 async fn take(
     db: &Database,
-    folder: &Path,
+    archive: &Arc<dyn Archive>,
     keyspaces: &[String],
-    options: &CreateOptions,
+    options: CreateOptions,
     json: bool,
 ) -> Outcome {
     let known = db.list().await?;
@@ -190,22 +246,31 @@ async fn take(
         true => known.comparison.is_none(),
         false => keyspaces.contains(&known.name),
     });
-    let stop = listen_for_stop()?;
-    let mut stop = std::pin::pin!(stop);
+    let (stopper, stop) = watch::channel(false);
+    let signal = listen_for_stop()?;
+    let mut signal = std::pin::pin!(async move {
+        signal.await;
+        eprintln!("stopping: what is written is kept for the next backup; again stops at once");
+        stopper.send_replace(true);
+        match listen_for_stop() {
+            Ok(again) => again.await,
+            Err(_) => std::future::pending().await,
+        }
+    });
+    let options = CreateOptions { stop: Some(stop), ..options };
     let mut taken = Vec::new();
     for definition in wanted {
         let began = Instant::now();
         let tell = telling(format!("backing up {}", definition.name));
-        let (folder, manifest) = tokio::select! {
-            taken = create::create(db, &definition.name, folder, options, tell) => taken.map_err(failure)?,
-            () = &mut stop => return Err(Failure::failed(format!(
-                "interrupted: the backup of {:?} was not taken, and nothing is left of it", definition.name
-            ))),
+        let one = tokio::select! {
+            taken = create::create(db, &definition.name, archive, &options, tell) => taken.map_err(failure)?,
+            () = &mut signal => return Err(Failure::failed("interrupted")),
         };
+        one.notes.iter().for_each(|note| eprintln!("{note}"));
         if !json {
-            outln!("{}", line(&folder, &manifest, began.elapsed()));
+            outln!("{}", line(archive, &one, began.elapsed()));
         }
-        taken.push(to_json(&folder, &manifest));
+        taken.push(to_json(&**archive, &one.folder, &one.manifest));
     }
     if json {
         print_json(&json!({ "backups": taken }))?;
@@ -215,44 +280,95 @@ async fn take(
     Ok(Verdict::Good)
 }
 
-fn line(folder: &Path, manifest: &Manifest, took: Duration) -> String {
-    let Manifest { keyspace, instant, entries, bytes, files, .. } = manifest;
-    let megabytes = *bytes as f64 / 1e6;
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+fn line(archive: &Arc<dyn Archive>, taken: &Taken, took: Duration) -> String {
+    let Manifest { keyspace, instant, entries, bytes, files, leans_on, .. } = &taken.manifest;
+    let own = files.iter().filter(|file| file.from.is_none()).count();
+    let reused: Vec<String> = leans_on
+        .iter()
+        .map(|leaned| {
+            format!(", {} of {}", megabytes(taken.manifest.bytes_of(&leaned.folder)), leaned.folder)
+        })
+        .collect();
     format!(
-        "{} at {instant}: {} entries, {megabytes:.1} MB ({:.1} MB in {} files), {:.1} s: {}",
+        "{} at {instant}: {} entries, {} ({} in {own} files{}), {:.1} s: {}",
         keyspace.name,
         thousands(*entries),
-        files.iter().map(|file| file.bytes).sum::<u64>() as f64 / 1e6,
-        files.len(),
+        megabytes(*bytes),
+        megabytes(taken.manifest.own_bytes()),
+        reused.concat(),
         took.as_secs_f64(),
-        folder.display()
+        location_of(&**archive, &taken.folder)
     )
 }
 
-fn to_json(folder: &Path, manifest: &Manifest) -> Value {
+fn to_json(archive: &dyn Archive, folder: &str, manifest: &Manifest) -> Value {
+    let leaned = |leaned: &quorate_backup::manifest::Leaned| json!({ "folder": location_of(archive, &leaned.folder), "bytes": manifest.bytes_of(&leaned.folder) });
     json!({
-        "folder": folder.display().to_string(),
+        "folder": location_of(archive, folder),
         "keyspace": manifest.keyspace.name,
         "isolation": manifest.keyspace.isolation,
         "instant_us": manifest.instant_us,
         "instant": manifest.instant,
         "entries": manifest.entries,
         "bytes": manifest.bytes,
-        "stored_bytes": manifest.files.iter().map(|file| file.bytes).sum::<u64>(),
+        "stored_bytes": manifest.own_bytes(),
+        "leans_on": manifest.leans_on.iter().map(leaned).collect::<Vec<_>>(),
         "encrypted": manifest.encryption.is_some(),
     })
 }
 
-/// Lists the backups in a folder: bad if one is damaged or was not finished.
-fn list(folder: &Path, json: bool) -> Outcome {
-    let found = directory::list(folder).map_err(failure)?;
-    let is_whole = |found: &Found| matches!(found.manifest, Some(Ok(_)));
+/// The archive at a location, and what it holds; of one backup that alone.
+async fn found_at(location: &str, patience: Duration) -> Result<(Opened, Vec<Found>), Error> {
+    let opened = open(location, patience).await?;
+    let found = match &opened.folder {
+        None => listing::list(&opened.archive).await?,
+        Some(folder) => {
+            let state = match listing::manifest_of(&*opened.archive, folder).await {
+                Ok(manifest) => State::Whole(manifest),
+                Err(error @ (Error::ManifestDamaged { .. } | Error::NewerFormat { .. })) => {
+                    State::Damaged(error.to_string())
+                }
+                Err(error) => return Err(error),
+            };
+            vec![Found { folder: folder.clone(), state, is_being_deleted: false }]
+        }
+    };
+    Ok((opened, found))
+}
+
+/// The state of a backup that is not whole, for people.
+fn unfinished(files: u64, bytes: u64) -> String {
+    format!(
+        "not finished ({files} files, {}): the next backup of the keyspace uses them, or delete it",
+        megabytes(bytes)
+    )
+}
+
+/// Lists the backups of an archive: bad if one is damaged or was not finished.
+async fn list(location: &str, patience: Duration, json: bool) -> Outcome {
+    let (Opened { archive, .. }, found) = found_at(location, patience).await.map_err(failure)?;
+    let is_whole = |found: &Found| matches!(found.state, State::Whole(_)) && !found.is_being_deleted;
     let verdict = Verdict::good_if(found.iter().all(is_whole));
     if json {
-        let one = |found: &Found| match &found.manifest {
-            Some(Ok(manifest)) => to_json(&found.folder, manifest),
-            Some(Err(reason)) => json!({ "folder": found.folder.display().to_string(), "damaged": reason }),
-            None => json!({ "folder": found.folder.display().to_string(), "unfinished": true }),
+        let one = |found: &Found| {
+            let mut object = match &found.state {
+                State::Whole(manifest) => to_json(&*archive, &found.folder, manifest),
+                State::Damaged(reason) => {
+                    json!({ "folder": location_of(&*archive, &found.folder), "damaged": reason })
+                }
+                State::Unfinished { bytes, .. } => {
+                    let folder = location_of(&*archive, &found.folder);
+                    json!({ "folder": folder, "unfinished": true, "stored_bytes": bytes })
+                }
+            };
+            if found.is_being_deleted {
+                object["deleting"] = true.into();
+            }
+            object
         };
         print_json(&json!({ "backups": found.iter().map(one).collect::<Vec<_>>() }))?;
         return Ok(verdict);
@@ -264,28 +380,38 @@ fn list(folder: &Path, json: bool) -> Outcome {
         ("instant", Align::Left),
         ("entries", Align::Right),
         ("bytes", Align::Right),
+        ("own", Align::Right),
+        ("leans on", Align::Left),
         ("state", Align::Left),
     ]);
-    for Found { folder, manifest } in &found {
-        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let empty = String::new;
-        match manifest {
-            Some(Ok(manifest)) => table.row([
-                name,
-                manifest.keyspace.name.clone(),
-                manifest.keyspace.isolation.clone(),
-                manifest.instant.clone(),
-                thousands(manifest.entries),
-                thousands(manifest.bytes),
-                if manifest.encryption.is_some() { "encrypted" } else { "whole" }.to_owned(),
-            ]),
-            Some(Err(reason)) => {
-                table.row([name, empty(), empty(), empty(), empty(), empty(), reason.clone()]);
+    for Found { folder, state, is_being_deleted } in &found {
+        let deleted = if *is_being_deleted { "its deletion was begun: delete it again; " } else { "" };
+        let unusable = |reason: String| {
+            let state = format!("{deleted}{reason}");
+            let none: [String; 7] = std::array::from_fn(|_| String::new());
+            let [keyspace, isolation, instant, entries, bytes, own, leans_on] = none;
+            [folder.clone(), keyspace, isolation, instant, entries, bytes, own, leans_on, state]
+        };
+        match state {
+            State::Whole(manifest) => {
+                let leaned = manifest.leans_on.iter().map(|leaned| {
+                    format!("{} ({})", leaned.folder, megabytes(manifest.bytes_of(&leaned.folder)))
+                });
+                let state = if manifest.encryption.is_some() { "encrypted" } else { "whole" };
+                table.row([
+                    folder.clone(),
+                    manifest.keyspace.name.clone(),
+                    manifest.keyspace.isolation.clone(),
+                    manifest.instant.clone(),
+                    thousands(manifest.entries),
+                    thousands(manifest.bytes),
+                    megabytes(manifest.own_bytes()),
+                    leaned.collect::<Vec<_>>().join(", "),
+                    format!("{deleted}{state}"),
+                ]);
             }
-            None => {
-                let state = "interrupted: take it again, and delete this folder".to_owned();
-                table.row([name, empty(), empty(), empty(), empty(), empty(), state]);
-            }
+            State::Damaged(reason) => table.row(unusable(reason.clone())),
+            State::Unfinished { files, bytes } => table.row(unusable(unfinished(*files, *bytes))),
         }
     }
     outln!("{table}");
@@ -293,41 +419,36 @@ fn list(folder: &Path, json: bool) -> Outcome {
 }
 
 /// Reads backups, and says which are as they were written: bad if one is not.
-fn check(folder: &Path, cipher: Option<&Cipher>, json: bool) -> Outcome {
-    let is_one = folder.join(directory::MANIFEST).exists();
-    let found = match is_one {
-        true => {
-            let manifest = directory::manifest_of(folder).map_err(|error| error.to_string());
-            vec![Found { folder: folder.to_owned(), manifest: Some(manifest) }]
-        }
-        false => directory::list(folder).map_err(failure)?,
-    };
+async fn check(location: &str, cipher: Option<&Cipher>, patience: Duration, json: bool) -> Outcome {
+    let (opened, found) = found_at(location, patience).await.map_err(failure)?;
+    let archive = &opened.archive;
     if found.is_empty() {
         // Says what is missing.
-        choose(folder, None, None).map_err(failure)?;
+        choose(&opened, None, None).await.map_err(failure)?;
     }
     let mut all = Vec::new();
     let mut is_good = true;
-    for Found { folder, manifest } in found {
-        let problem = match manifest {
-            None => Some("it was interrupted: take it again, and delete this folder".to_owned()),
-            Some(Err(reason)) => Some(reason),
-            Some(Ok(manifest)) => {
-                let tell = telling(format!("verifying {}", folder.display()));
-                match verify::verify(&folder, &manifest, cipher, tell) {
+    for Found { folder, state, .. } in found {
+        let location = location_of(&**archive, &folder);
+        let problem = match state {
+            State::Unfinished { files, bytes } => Some(unfinished(files, bytes)),
+            State::Damaged(reason) => Some(reason),
+            State::Whole(manifest) => {
+                let tell = telling(format!("verifying {location}"));
+                match verify::verify(archive, &folder, &manifest, cipher, tell).await {
                     Ok(()) => None,
-                    Err(error @ (Error::KeyNeeded | Error::WrongKey)) => return Err(failure(error)),
+                    Err(error @ (Error::KeyNeeded | Error::WrongKey | Error::Archive { .. })) => {
+                        return Err(failure(error));
+                    }
                     Err(error) => Some(error.to_string()),
                 }
             }
         };
         is_good &= problem.is_none();
         if !json {
-            outln!("{}: {}", folder.display(), problem.as_deref().unwrap_or("as it was written"));
+            outln!("{location}: {}", problem.as_deref().unwrap_or("as it was written"));
         }
-        all.push(
-            json!({ "folder": folder.display().to_string(), "ok": problem.is_none(), "problem": problem }),
-        );
+        all.push(json!({ "folder": location, "ok": problem.is_none(), "problem": problem }));
     }
     if json {
         print_json(&json!({ "ok": is_good, "backups": all }))?;
@@ -335,33 +456,76 @@ fn check(folder: &Path, cipher: Option<&Cipher>, json: bool) -> Outcome {
     Ok(Verdict::good_if(is_good))
 }
 
+/// Deletes backups of one archive.
+async fn remove(locations: &[String], patience: Duration, json: bool) -> Outcome {
+    let (mut archive, mut folders): (Option<Arc<dyn Archive>>, _) = (None, BTreeSet::new());
+    for location in locations {
+        let (parent, folder) = quorate_backup::archive::folder_at(location).map_err(failure)?;
+        let one = archive_at(&parent, patience).map_err(failure)?;
+        if let Some(known) = &archive
+            && known.location() != one.location()
+        {
+            return Err(Failure::usage(format!(
+                "{location} lies elsewhere than {}: delete backups of one folder at a time",
+                known.location()
+            )));
+        }
+        archive = Some(one);
+        folders.insert(folder);
+    }
+    let Some(archive) = archive else { return Err(Failure::usage("name a backup")) };
+    let deleted = delete(&archive, &folders).await.map_err(failure)?;
+    if json {
+        let one = |deleted: &Deleted| {
+            let Deleted { folder, bytes, was_unneeded } = deleted;
+            json!({ "folder": location_of(&*archive, folder), "bytes": bytes, "was_unneeded": was_unneeded })
+        };
+        print_json(&json!({ "deleted": deleted.iter().map(one).collect::<Vec<_>>() }))?;
+        return Ok(Verdict::Good);
+    }
+    for Deleted { folder, bytes, was_unneeded } in &deleted {
+        let why = if *was_unneeded { ", which nothing needed any more" } else { "" };
+        outln!("deleted {} ({}){why}", location_of(&*archive, folder), megabytes(*bytes));
+    }
+    Ok(Verdict::Good)
+}
+
 impl RestoreArguments {
     pub(crate) fn run(self) -> Outcome {
-        let folder = folder_of(&self.from).map_err(failure)?;
-        let (folder, manifest) = choose(&folder, self.keyspace.as_deref(), self.at).map_err(failure)?;
+        let patience = Duration::from_secs(self.patience);
         let options = RestoreOptions {
             name: self.name,
             cipher: cipher(self.key_file.as_ref())?,
-            patience: Duration::from_secs(self.patience),
+            patience,
             unchecked: self.unchecked,
         };
+        let (from, keyspace, at) = (self.from, self.keyspace, self.at);
         let json = self.common.json;
-        block_on(self.common.connected(async |db| restore(db, &folder, &manifest, &options, json).await))
+        block_on(async {
+            // A wrong call is refused before a password is asked for.
+            let opened = open(&from, patience).await.map_err(failure)?;
+            let (folder, manifest) = choose(&opened, keyspace.as_deref(), at).await.map_err(failure)?;
+            let archive = &opened.archive;
+            self.common
+                .connected(async |db| restore(db, archive, &folder, &manifest, &options, json).await)
+                .await
+        })
     }
 }
 
 async fn restore(
     db: &Database,
-    folder: &Path,
+    archive: &Arc<dyn Archive>,
+    folder: &str,
     manifest: &Manifest,
     options: &RestoreOptions,
     json: bool,
 ) -> Outcome {
     let began = Instant::now();
     let stop = listen_for_stop()?;
-    let tell = telling(format!("restoring {}", folder.display()));
+    let tell = telling(format!("restoring {}", location_of(&**archive, folder)));
     let keyspace = tokio::select! {
-        restored = restore::restore(db, folder, manifest, options, tell) => restored.map_err(failure)?,
+        restored = restore::restore(db, archive, folder, manifest, options, tell) => restored.map_err(failure)?,
         () = stop => {
             restore::abandon(db, manifest, options).await.map_err(failure)?;
             return Err(Failure::failed("interrupted: the backup was not restored, and nothing is left of it"));
@@ -369,7 +533,7 @@ async fn restore(
     };
     let took = began.elapsed();
     if json {
-        let mut object = to_json(folder, manifest);
+        let mut object = to_json(&**archive, folder, manifest);
         object["restored_as"] = keyspace.name().into();
         object["id"] = keyspace.definition().id.0.into();
         object["seconds"] = took.as_secs_f64().into();

@@ -2,10 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::run;
+use quorate_cluster::free_addresses;
+
 use crate::servers::Servers;
+use crate::{Run, quorate, run};
 
 const ISOLATIONS: [&str; 4] = ["strict", "serializable", "snapshot", "parallel-snapshot"];
 
@@ -142,11 +147,11 @@ fn a_backup_that_is_damaged_foreign_or_newer_is_refused_and_leaves_no_keyspace()
     refused("does not fit");
     let foreign = fs::read(other.join(segment.file_name().unwrap())).unwrap();
     fs::write(&segment, foreign).unwrap();
-    refused("");
+    refused("belongs to another backup");
     fs::write(&segment, &whole).unwrap();
     fs::write(&manifest, &whole_manifest[..whole_manifest.len() / 2]).unwrap();
     refused("ends early");
-    fs::write(&manifest, whole_manifest.replace("\"quorate_backup\": 1", "\"quorate_backup\": 2")).unwrap();
+    fs::write(&manifest, whole_manifest.replace("\"quorate_backup\": 2", "\"quorate_backup\": 3")).unwrap();
     refused("use a version of quorate that is at least as new");
     fs::remove_file(&manifest).unwrap();
     let interrupted = servers.run(&["restore", "--from", text(&folder), "--as", "again"]);
@@ -156,12 +161,12 @@ fn a_backup_that_is_damaged_foreign_or_newer_is_refused_and_leaves_no_keyspace()
         interrupted.err
     );
     let listed = run(&["backup", "list", text(&backups)]);
-    assert!(listed.code == 1 && listed.out.contains("interrupted"), "{}", listed.out);
+    assert!(listed.code == 1 && listed.out.contains("not finished"), "{}", listed.out);
     fs::write(&manifest, &whole_manifest).unwrap();
     let restored = servers.run(&["restore", "--from", text(&folder), "--as", "again", "--json"]);
     assert_eq!((restored.code, &restored.json()["restored_as"]), (0, &"again".into()), "{}", restored.err);
-    let nowhere = servers.run(&["backup", "create", "--to", "s3://bucket"]);
-    assert!(nowhere.code == 2 && nowhere.err.contains("object stores"), "{}", nowhere.err);
+    let nowhere = servers.run(&["backup", "create", "--to", "s3://"]);
+    assert!(nowhere.code == 2 && nowhere.err.contains("name a bucket"), "{}", nowhere.err);
 }
 
 #[test]
@@ -193,4 +198,129 @@ fn rows_are_exported_and_imported_and_an_import_that_stops_goes_on_behind_its_la
     assert!(wrong.code == 2 && wrong.err.contains("name a file"), "{}", wrong.err);
     let nothing = servers.run(&["import", "copies", "nothing.csv"]);
     assert!(nothing.code == 1 && nothing.err.contains("cannot open nothing.csv"), "{}", nothing.err);
+}
+
+/// A server that speaks like S3, in a process of its own.
+struct Store {
+    process: Child,
+    endpoint: String,
+}
+
+impl Store {
+    /// Starts a store with an empty bucket; none if it is not installed, which must not be where `QUORATE_CLIENTS` names the folder.
+    fn start() -> Option<Store> {
+        let named = std::env::var_os("QUORATE_CLIENTS").map(PathBuf::from);
+        let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/clients");
+        let program = named.clone().unwrap_or_else(usual).join("bin/gofakes3");
+        assert!(named.is_none() || program.exists(), "there is no {}", program.display());
+        if !program.exists() {
+            return None;
+        }
+        let address = free_addresses(1).unwrap().remove(0);
+        let process = Command::new(program)
+            .args(["-backend", "memory", "-initialbucket", "bucket", "-quiet", "-host", &address])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let store = Store { process, endpoint: format!("http://{address}") };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(&address).is_err() {
+            assert!(Instant::now() < deadline, "the store does not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(store)
+    }
+
+    /// Runs a command that finds the store by its environment, as the tools of Amazon do.
+    fn run(&self, words: &[&str]) -> Run {
+        let mut command = quorate();
+        command.args(words).env("AWS_ENDPOINT_URL", &self.endpoint);
+        command.env("AWS_ACCESS_KEY_ID", "somebody").env("AWS_SECRET_ACCESS_KEY", SECRET);
+        let run: Run = command.output().unwrap().into();
+        assert!(!run.out.contains(SECRET) && !run.err.contains(SECRET), "{words:?}: {}{}", run.out, run.err);
+        run
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // It is gone already if the test has killed it.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+const SECRET: &str = "a-secret-that-nobody-sees";
+
+#[test]
+fn backups_in_an_object_store_are_incremental_verified_restored_and_deleted() {
+    let Some(mut store) = Store::start() else {
+        eprintln!("object stores are not tried: gofakes3 is not installed");
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let servers = Servers::start(directory.path(), &["a", "b", "c"]);
+    let key = directory.path().join("key");
+    fs::write(&key, "0f".repeat(32)).unwrap();
+    create(&servers, "accounts", "strict");
+    let values = |from: usize, to: usize, word: &str| {
+        let lines = (from..to).map(|number| format!("key{number:05},{}{number}\n", word.repeat(30)));
+        let csv = directory.path().join("rows.csv");
+        fs::write(&csv, format!("key,value\n{}", lines.collect::<String>())).unwrap();
+        let imported = servers.run(&["import", "accounts", text(&csv)]);
+        assert_eq!(imported.code, 0, "{}", imported.err);
+    };
+    values(0, 5_000, "first");
+    let connect = servers.addresses();
+    let cluster =
+        |words: &[&str]| store.run(&[words, &["--key-file", text(&key), "--connect", &connect]].concat());
+    let to = ["backup", "create", "--to", "s3://bucket/backups", "--incremental", "--json"];
+    let taken = |notes: &str| {
+        let taken = cluster(&to);
+        assert!(taken.code == 0 && taken.err.contains(notes), "{}", taken.err);
+        taken.json()["backups"][0].clone()
+    };
+    let full = taken("it is a full one");
+    let before = rows(&servers, "accounts");
+    values(1_000, 1_050, "second");
+    let leaning = taken("");
+    let after = rows(&servers, "accounts");
+    let number = |backup: &serde_json::Value, field: &str| backup[field].as_u64().unwrap();
+    let (whole, own) = (number(&full, "stored_bytes"), number(&leaning, "stored_bytes"));
+    assert!(own > 0 && own < whole / 5, "{own} of {whole}");
+    let folder = |backup: &serde_json::Value| backup["folder"].as_str().unwrap().to_owned();
+    assert_eq!(leaning["leans_on"][0]["folder"], full["folder"]);
+    assert!(folder(&full).starts_with("s3://bucket/backups/accounts-"), "{full}");
+
+    let verified = store.run(&["backup", "verify", "s3://bucket/backups", "--key-file", text(&key)]);
+    assert!(verified.code == 0 && verified.out.matches("as it was written").count() == 2, "{}", verified.out);
+    let listed = store.run(&["backup", "list", "s3://bucket/backups"]);
+    let name = folder(&full).rsplit_once('/').unwrap().1.to_owned();
+    assert!(listed.code == 0 && listed.out.matches(&name).count() == 2, "{}", listed.out);
+    let refused = store.run(&["backup", "delete", &folder(&full)]);
+    let leans = folder(&leaning).rsplit_once('/').unwrap().1.to_owned();
+    assert!(refused.code == 1 && refused.err.contains(&leans), "{}", refused.err);
+
+    let restored = cluster(&["restore", "--from", "s3://bucket/backups", "--as", "newest"]);
+    assert!(restored.code == 0 && restored.out.contains("compared with the backup"), "{}", restored.err);
+    assert_eq!(rows(&servers, "newest"), after);
+    let restored = cluster(&["restore", "--from", &folder(&full), "--as", "oldest"]);
+    assert_eq!(restored.code, 0, "{}", restored.err);
+    assert_eq!(rows(&servers, "oldest"), before);
+
+    let unknown = cluster(&["backup", "create", "--to", "s3://nowhere/backups", "--keyspace", "accounts"]);
+    assert!(unknown.code == 1 && unknown.err.contains("there is no such bucket"), "{}", unknown.err);
+    let deleted = store.run(&["backup", "delete", &folder(&full), &folder(&leaning), "--json"]);
+    assert_eq!(deleted.code, 0, "{}", deleted.err);
+    assert_eq!(deleted.json()["deleted"].as_array().unwrap().len(), 2);
+    let listed = store.run(&["backup", "list", "s3://bucket/backups", "--json"]);
+    assert_eq!(listed.json()["backups"].as_array().unwrap().len(), 0, "{}", listed.out);
+
+    // A store that is gone is told after the patience, and leaves no keyspace.
+    store.process.kill().unwrap();
+    store.process.wait().unwrap();
+    let gone = store.run(&["backup", "list", "s3://bucket/backups", "--patience", "1"]);
+    assert!(gone.code == 1 && gone.err.contains("cannot be reached"), "{}", gone.err);
 }

@@ -105,6 +105,11 @@ impl Servers {
         self.addresses.iter().position(|known| known == address).unwrap()
     }
 
+    /// The addresses of all nodes, as commands take them.
+    pub(crate) fn addresses(&self) -> String {
+        self.addresses.join(",")
+    }
+
     /// Runs a command with whichever node answers.
     pub(crate) fn run(&self, words: &[&str]) -> Run {
         run(&[words, &["--connect", &self.addresses.join(",")]].concat())

@@ -2,12 +2,14 @@
 //!
 //! Blocks are sealed with XChaCha20-Poly1305. A nonce is the salt of the segment, 16 random bytes, and the number of the block: no two blocks under
 //! one key have the same. The place of a block (backup, shard, segment, number) is authenticated with it, so a block that was moved is no block.
+//! Chunks are named, and manifests sealed, with keys that are derived from it by HMAC-SHA-256.
 
 use std::fmt;
 use std::path::Path;
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use ring::hmac;
 
 use crate::error::{Error, Result};
 
@@ -21,6 +23,8 @@ const KEY_BYTES: usize = 32;
 #[derive(Clone)]
 pub struct Cipher {
     aead: XChaCha20Poly1305,
+    /// Derives further keys.
+    root: hmac::Key,
 }
 
 impl fmt::Debug for Cipher {
@@ -33,7 +37,24 @@ impl fmt::Debug for Cipher {
 impl Cipher {
     /// The cipher with this key.
     pub fn new(key: [u8; KEY_BYTES]) -> Self {
-        Cipher { aead: XChaCha20Poly1305::new(&Key::from(key)) }
+        let root = hmac::Key::new(hmac::HMAC_SHA256, &key);
+        Cipher { aead: XChaCha20Poly1305::new(&Key::from(key)), root }
+    }
+
+    /// A key for something else, which tells nothing of this one.
+    pub(crate) fn derive(&self, label: &[u8]) -> [u8; KEY_BYTES] {
+        let mut context = hmac::Context::with_key(&self.root);
+        context.update(b"quorate backup: ");
+        context.update(label);
+        let mut derived = [0; KEY_BYTES];
+        derived.copy_from_slice(context.sign().as_ref());
+        derived
+    }
+
+    /// A seal over bytes that are not secret: only the key makes it.
+    pub(crate) fn seal_of(&self, label: &[u8], bytes: &[u8]) -> String {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.derive(label));
+        to_hex(hmac::sign(&key, bytes).as_ref())
     }
 
     /// Reads a key from a file: 64 hexadecimal digits, or the 32 bytes themselves.

@@ -10,10 +10,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// A folder holds no backup.
-    #[error("{} is no backup: {reason}", path.display())]
+    #[error("{location} is no backup: {reason}")]
     NotABackup {
-        /// The folder or file.
-        path: PathBuf,
+        /// The folder.
+        location: String,
         /// The finding.
         reason: String,
     },
@@ -79,6 +79,40 @@ pub enum Error {
         /// The error of the system.
         source: std::io::Error,
     },
+    /// An object of an archive could not be read or written.
+    #[error("cannot {doing} {object}: {reason}")]
+    Archive {
+        /// The operation that was tried.
+        doing: &'static str,
+        /// The object, or the whole archive.
+        object: String,
+        /// The error of the store, and what can be done.
+        reason: String,
+    },
+    /// Backups that others lean on are not deleted.
+    #[error("nothing was deleted, because others use what is there: {}; delete these first, or name them as well", leaning.join(", "))]
+    StillNeeded {
+        /// The backups that lean on it.
+        leaning: Vec<String>,
+    },
+    /// A backup was not taken to its end, and some of it is kept.
+    #[error(
+        "{source}; the backup was not taken, and what was written of it is kept ({files} files with {bytes} bytes in {folder}): the next backup of the keyspace \
+         to this place uses it, and `quorate backup delete` removes it"
+    )]
+    Unfinished {
+        /// Why.
+        source: Box<Error>,
+        /// The folder that holds it.
+        folder: String,
+        /// How many files there are.
+        files: u64,
+        /// How many bytes they have.
+        bytes: u64,
+    },
+    /// Somebody wanted the command to stop.
+    #[error("interrupted")]
+    Interrupted,
     /// A row of a file that is imported.
     #[error("line {line}: {reason}")]
     Row {

@@ -4,7 +4,6 @@
 //! back under that. So a keyspace of that name is never half restored. It is a new one, whatever its name: tokens and cursors of the keyspace that was backed up
 //! mean nothing in it.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +11,14 @@ use quorate::{Database, DropOptions, Keyspace, UndropOptions};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
+use crate::archive::Archive;
 use crate::cipher::Cipher;
 use crate::create::Progress;
 use crate::error::{Error, Result};
 use crate::loader::Loader;
 use crate::manifest::{File, Manifest};
 use crate::segment::Content;
-use crate::verify::{check_files, read_segment};
+use crate::verify::{Segments, check_files};
 
 /// Segments that are loaded at a time.
 const SEGMENTS_AT_ONCE: usize = 4;
@@ -50,14 +50,15 @@ fn name_while_loading(name: &str) -> String {
 /// The backup is not as it was written, a keyspace of the name exists, or the cluster fails. No keyspace is left behind then.
 pub async fn restore(
     db: &Database,
-    folder: &Path,
+    archive: &Arc<dyn Archive>,
+    folder: &str,
     manifest: &Manifest,
     options: &RestoreOptions,
     mut progress: impl FnMut(Progress),
 ) -> Result<Keyspace> {
     // All that can be found without changing anything comes first.
     let cipher = manifest.cipher(options.cipher.as_ref())?.cloned();
-    check_files(folder, manifest)?;
+    check_files(&**archive, folder, manifest).await?;
     let new = manifest.keyspace.options()?;
     let name = options.name.as_ref().unwrap_or(&manifest.keyspace.name);
     let loading = name_while_loading(name);
@@ -76,11 +77,15 @@ pub async fn restore(
     let keyspace = db.create_keyspace_with(&loading, new, Some(options.patience), |_| {}).await;
     let loaded = match keyspace {
         Err(error) => Err(error.into()),
-        Ok(keyspace) => match load(&keyspace, folder, manifest, cipher, &mut progress).await {
-            Ok(()) if options.unchecked => Ok(keyspace),
-            Ok(()) => compare(db, &loading, manifest, options.patience).await.map(|()| keyspace),
-            Err(error) => Err(error),
-        },
+        Ok(keyspace) => {
+            match load(&keyspace, Segments::new(archive, folder, manifest), manifest, cipher, &mut progress)
+                .await
+            {
+                Ok(()) if options.unchecked => Ok(keyspace),
+                Ok(()) => compare(db, &loading, manifest, options.patience).await.map(|()| keyspace),
+                Err(error) => Err(error),
+            }
+        }
     };
     match loaded {
         Ok(keyspace) => give_name(db, &loading, name, keyspace.definition().id.0).await,
@@ -123,22 +128,17 @@ async fn give_name(db: &Database, loading: &str, name: &str, id: u32) -> Result<
 /// Writes all entries into a new keyspace.
 async fn load(
     keyspace: &Keyspace,
-    folder: &Path,
+    source: Segments,
     manifest: &Manifest,
     cipher: Option<Cipher>,
     progress: &mut impl FnMut(Progress),
 ) -> Result<()> {
-    let (manifest, permits) = (Arc::new(manifest.clone()), Arc::new(Semaphore::new(SEGMENTS_AT_ONCE)));
+    let permits = Arc::new(Semaphore::new(SEGMENTS_AT_ONCE));
     let mut segments: JoinSet<Result<()>> = JoinSet::new();
     let (tell, mut told) = mpsc::unbounded_channel();
     for file in manifest.files.clone() {
-        let segment = Segment {
-            keyspace: keyspace.clone(),
-            folder: folder.to_owned(),
-            manifest: Arc::clone(&manifest),
-            file,
-            cipher: cipher.clone(),
-        };
+        let segment =
+            Segment { keyspace: keyspace.clone(), source: source.clone(), file, cipher: cipher.clone() };
         let (permits, tell) = (Arc::clone(&permits), tell.clone());
         segments.spawn(async move {
             let _permit = permits.acquire_owned().await;
@@ -169,8 +169,7 @@ async fn load(
 /// A segment that is loaded.
 struct Segment {
     keyspace: Keyspace,
-    folder: PathBuf,
-    manifest: Arc<Manifest>,
+    source: Segments,
     file: File,
     cipher: Option<Cipher>,
 }
@@ -180,8 +179,8 @@ impl Segment {
         let mut loader = Loader::new(self.keyspace.clone());
         let (sender, mut blocks) = mpsc::channel(BLOCKS_WAITING);
         let reader = tokio::task::spawn_blocking(move || {
-            let Segment { folder, manifest, file, cipher, .. } = self;
-            read_segment(&folder, &manifest, &file, cipher.as_ref(), |entries| {
+            let Segment { source, file, cipher, .. } = self;
+            source.read(&file, cipher.as_ref(), |entries| {
                 let closed = || Error::Unsuitable("what was read is not wanted any more".to_owned());
                 sender.blocking_send(entries).map_err(|_| closed())
             })

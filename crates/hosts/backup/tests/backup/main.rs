@@ -1,15 +1,19 @@
 //! Backups of keyspaces of real servers: three nodes on threads of this process.
 
+mod stores;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use quorate::{Database, Durability, Error as ClientError, Isolation, Keyspace, KeyspaceOptions, Options};
 use quorate_backup::Error;
+use quorate_backup::archive::{Archive, Object, Pending, Writing, open};
 use quorate_backup::cipher::Cipher;
-use quorate_backup::create::{CreateOptions, create};
+use quorate_backup::create::{CreateOptions, Taken, create};
+use quorate_backup::listing::choose;
 use quorate_backup::manifest::Manifest;
 use quorate_backup::restore::{RestoreOptions, abandon, restore};
 use quorate_backup::rows::Rows;
@@ -56,8 +60,11 @@ impl Cluster {
         quorate::connect_with(self.addresses.as_slice(), options).await.unwrap()
     }
 
-    fn folder(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+    /// A folder for backups, and the archive in it.
+    async fn archive(&self) -> (PathBuf, Arc<dyn Archive>) {
+        let folder = self.folder.path().join("backups");
+        let opened = open(folder.to_str().unwrap(), PATIENCE).await.unwrap();
+        (folder, opened.archive)
     }
 }
 
@@ -69,7 +76,7 @@ async fn new_keyspace(db: &Database, isolation: Isolation) -> Keyspace {
 }
 
 fn options(cipher: Option<Cipher>) -> CreateOptions {
-    CreateOptions { cipher, patience: PATIENCE, bytes_per_second: None }
+    CreateOptions { cipher, patience: PATIENCE, bytes_per_second: None, incremental: false, stop: None }
 }
 
 fn restoring(name: &str, cipher: Option<Cipher>) -> RestoreOptions {
@@ -119,7 +126,7 @@ async fn moves_money(keyspace: Keyspace, stop: Arc<AtomicBool>) -> u32 {
 async fn a_keyspace_of_any_isolation_is_restored_as_it_was_at_one_instant_of_the_traffic() {
     let cluster = Cluster::start();
     let db = cluster.connect().await;
-    let folder = cluster.folder("backups");
+    let (_, archive) = cluster.archive().await;
     let key = Cipher::new([3; 32]);
     for isolation in Isolation::ALL {
         let keyspace = new_keyspace(&db, isolation).await;
@@ -138,18 +145,26 @@ async fn a_keyspace_of_any_isolation_is_restored_as_it_was_at_one_instant_of_the
         }
         let stop = Arc::new(AtomicBool::new(false));
         let mover = tokio::spawn(moves_money(keyspace.clone(), Arc::clone(&stop)));
-        let (backup, manifest) =
-            create(&db, keyspace.name(), &folder, &options(Some(key.clone())), |_| {}).await.unwrap();
+        let full = create(&db, keyspace.name(), &archive, &options(Some(key.clone())), |_| {}).await.unwrap();
+        // The second one leans on the first, and is the one that is restored.
+        let incremental = CreateOptions { incremental: true, ..options(Some(key.clone())) };
+        let Taken { folder: backup, manifest, notes } =
+            create(&db, keyspace.name(), &archive, &incremental, |_| {}).await.unwrap();
         stop.store(true, Ordering::Relaxed);
         assert!(mover.await.unwrap() > 0, "{isolation}");
-        verify(&backup, &manifest, Some(&key), |_| {}).unwrap();
+        assert_eq!(notes, Vec::<String>::new(), "{isolation}");
+        let leaned: Vec<&str> = manifest.leans_on.iter().map(|leaned| leaned.folder.as_str()).collect();
+        assert_eq!(leaned, [full.folder.as_str()], "{isolation}");
+        verify(&archive, &backup, &manifest, Some(&key), |_| {}).await.unwrap();
         // Later writes are not in it.
         keyspace.put("key1", "later").await.unwrap();
         keyspace.put("new", "1").await.unwrap();
 
         let name = format!("old-{isolation}");
         let restored =
-            restore(&db, &backup, &manifest, &restoring(&name, Some(key.clone())), |_| {}).await.unwrap();
+            restore(&db, &archive, &backup, &manifest, &restoring(&name, Some(key.clone())), |_| {})
+                .await
+                .unwrap();
         assert_eq!((restored.name(), restored.isolation()), (name.as_str(), isolation));
         assert_ne!(restored.definition().id, keyspace.definition().id, "it is a new one");
         let number = async |key: &str| -> i64 {
@@ -165,7 +180,8 @@ async fn a_keyspace_of_any_isolation_is_restored_as_it_was_at_one_instant_of_the
             assert_eq!(txn.set_count("s", "e").await.unwrap(), 5);
             assert_eq!(txn.counter_get("c").await.unwrap(), 3_000_000_000);
         }
-        let again = restore(&db, &backup, &manifest, &restoring(&name, Some(key.clone())), |_| {}).await;
+        let again =
+            restore(&db, &archive, &backup, &manifest, &restoring(&name, Some(key.clone())), |_| {}).await;
         assert!(again.unwrap_err().to_string().contains("--as"), "the name is taken");
     }
     assert!(names(&db).await.iter().all(|name| !name.ends_with(".restoring")));
@@ -189,17 +205,19 @@ async fn a_backup_that_is_not_as_it_was_written_leaves_no_keyspace_behind() {
     for number in 0..20 {
         keyspace.put(format!("key{number}"), "x").await.unwrap();
     }
-    let folder = cluster.folder("backups");
-    let (backup, manifest) = create(&db, keyspace.name(), &folder, &options(None), |_| {}).await.unwrap();
+    let (folder, archive) = cluster.archive().await;
+    let Taken { folder: backup, manifest, .. } =
+        create(&db, keyspace.name(), &archive, &options(None), |_| {}).await.unwrap();
     assert_eq!((manifest.entries, manifest.files.len()), (20, 3));
     let refused = async |manifest: &Manifest, reason: &str| {
-        let verified = verify(&backup, manifest, None, |_| {}).unwrap_err();
-        let restored = restore(&db, &backup, manifest, &restoring("again", None), |_| {}).await.unwrap_err();
+        let verified = verify(&archive, &backup, manifest, None, |_| {}).await.unwrap_err();
+        let restored =
+            restore(&db, &archive, &backup, manifest, &restoring("again", None), |_| {}).await.unwrap_err();
         assert!(verified.to_string().contains(reason), "{verified}");
         assert!(restored.to_string().contains(reason), "{restored}");
         assert_eq!(names(&db).await, ["serializable"]);
     };
-    let path = backup.join(&manifest.files[1].name);
+    let path = folder.join(&backup).join(&manifest.files[1].name);
     let put_back = with(&path, |bytes| bytes[90] ^= 1);
     refused(&manifest, "does not fit").await;
     put_back();
@@ -207,8 +225,8 @@ async fn a_backup_that_is_not_as_it_was_written_leaves_no_keyspace_behind() {
     refused(&manifest, "and the manifest says").await;
     put_back();
     // A segment of another backup of the same keyspace.
-    let (other, _) = create(&db, keyspace.name(), &folder, &options(None), |_| {}).await.unwrap();
-    let foreign = std::fs::read(other.join(&manifest.files[1].name)).unwrap();
+    let other = create(&db, keyspace.name(), &archive, &options(None), |_| {}).await.unwrap();
+    let foreign = std::fs::read(folder.join(&other.folder).join(&manifest.files[1].name)).unwrap();
     let mut longer = manifest.clone();
     longer.files[1].bytes = foreign.len() as u64;
     let put_back = with(&path, |bytes| *bytes = foreign);
@@ -217,7 +235,8 @@ async fn a_backup_that_is_not_as_it_was_written_leaves_no_keyspace_behind() {
     let mut fewer = manifest.clone();
     fewer.files[1].entries += 1;
     refused(&fewer, "not the one that the manifest means").await;
-    let restored = restore(&db, &backup, &manifest, &restoring("again", None), |_| {}).await.unwrap();
+    let restored =
+        restore(&db, &archive, &backup, &manifest, &restoring("again", None), |_| {}).await.unwrap();
     assert_eq!(restored.scan("", "", 100).await.unwrap().entries.len(), 20);
 }
 
@@ -229,27 +248,45 @@ async fn what_is_stopped_halfway_leaves_nothing_and_says_how_it_is_begun_again()
     for number in 0..50 {
         keyspace.put(format!("key{number}"), vec![b'x'; 10_000]).await.unwrap();
     }
-    let folder = cluster.folder("backups");
+    let (folder, archive) = cluster.archive().await;
     let slow = CreateOptions { bytes_per_second: Some(1_000), ..options(None) };
     let taken =
-        tokio::time::timeout(Duration::from_secs(1), create(&db, keyspace.name(), &folder, &slow, |_| {}));
+        tokio::time::timeout(Duration::from_secs(1), create(&db, keyspace.name(), &archive, &slow, |_| {}));
     taken.await.unwrap_err();
-    let left = || std::fs::read_dir(&folder).unwrap().count();
+    // A mark alone is left of a backup that nobody waits for any more, once its writers have seen that.
+    let left = || {
+        let mut names: Vec<String> = std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
     let deadline = std::time::Instant::now() + PATIENCE;
-    while left() > 0 && std::time::Instant::now() < deadline {
+    while left() != ["unfinished"] && std::time::Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(left(), 0, "nothing is left of a backup that was stopped");
+    assert_eq!(left(), ["unfinished"], "nothing else is left of it");
+    let (stopper, stop) = tokio::sync::watch::channel(false);
+    let stopped = CreateOptions { stop: Some(stop), ..slow };
+    let (taken, ()) = tokio::join!(create(&db, keyspace.name(), &archive, &stopped, |_| {}), async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        stopper.send_replace(true);
+    });
+    let error = taken.unwrap_err();
+    assert!(error.to_string().contains("interrupted"), "{error}");
 
-    let (backup, manifest) = create(&db, keyspace.name(), &folder, &options(None), |_| {}).await.unwrap();
+    let Taken { folder: backup, manifest, .. } =
+        create(&db, keyspace.name(), &archive, &options(None), |_| {}).await.unwrap();
+    assert_eq!(manifest.entries, 50);
     let loading =
         KeyspaceOptions { durability: Durability::Memory, ..KeyspaceOptions::new(Isolation::Serializable) };
     db.create_keyspace("again.restoring", loading).await.unwrap();
     let again = restoring("again", None);
-    let error = restore(&db, &backup, &manifest, &again, |_| {}).await.unwrap_err();
+    let error = restore(&db, &archive, &backup, &manifest, &again, |_| {}).await.unwrap_err();
     assert!(error.to_string().contains("keyspace drop again.restoring"), "{error}");
     abandon(&db, &manifest, &again).await.unwrap();
-    restore(&db, &backup, &manifest, &again, |_| {}).await.unwrap();
+    restore(&db, &archive, &backup, &manifest, &again, |_| {}).await.unwrap();
 
     let rows_before = rows(&db, "again").await;
     let more = "{\"key\":\"a\",\"value\":\"1\"}\n{\"key\":\"a\",\"value\":\"2\"}\nbroken\n{\"key\":\"b\",\"value\":\"3\"}\n";
@@ -261,4 +298,96 @@ async fn what_is_stopped_halfway_leaves_nothing_and_says_how_it_is_begun_again()
     let rows_after = rows(&db, "again").await;
     let added: Vec<&String> = rows_after.difference(&rows_before).collect();
     assert_eq!(added, [r#"{"key":"a","value":"2"}"#, r#"{"key":"b","value":"3"}"#], "the later row counts");
+}
+
+/// An archive that cannot be reached any more after so many reads.
+#[derive(Debug)]
+struct Vanishing {
+    inner: Arc<dyn Archive>,
+    reads: AtomicI64,
+}
+
+impl Archive for Vanishing {
+    fn location(&self) -> String {
+        self.inner.location()
+    }
+
+    fn prepare(&self) -> Pending<'_, ()> {
+        self.inner.prepare()
+    }
+
+    fn folders(&self) -> Pending<'_, Vec<String>> {
+        self.inner.folders()
+    }
+
+    fn list<'a>(&'a self, folder: &'a str) -> Pending<'a, Vec<Object>> {
+        self.inner.list(folder)
+    }
+
+    fn read<'a>(&'a self, name: &'a str, from: u64, bytes: u64) -> Pending<'a, Option<bytes::Bytes>> {
+        if self.reads.fetch_sub(1, Ordering::Relaxed) > 0 {
+            return self.inner.read(name, from, bytes);
+        }
+        let (object, reason) = (name.to_owned(), "the store cannot be reached".to_owned());
+        Box::pin(async { Err(Error::Archive { doing: "read", object, reason }) })
+    }
+
+    fn write<'a>(&'a self, name: &'a str) -> Pending<'a, Box<dyn Writing>> {
+        self.inner.write(name)
+    }
+
+    fn delete<'a>(&'a self, name: &'a str) -> Pending<'a, ()> {
+        self.inner.delete(name)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_vanishes_while_a_backup_is_restored_is_told_and_leaves_no_keyspace() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let keyspace = new_keyspace(&db, Isolation::Serializable).await;
+    for number in 0..20 {
+        keyspace.put(format!("key{number}"), "x").await.unwrap();
+    }
+    let (_, archive) = cluster.archive().await;
+    let Taken { folder: backup, manifest, .. } =
+        create(&db, keyspace.name(), &archive, &options(None), |_| {}).await.unwrap();
+    for reads in 0..=3 {
+        let inner = Arc::clone(&archive);
+        let vanishing: Arc<dyn Archive> = Arc::new(Vanishing { inner, reads: AtomicI64::new(reads) });
+        let verified = verify(&vanishing, &backup, &manifest, None, |_| {}).await;
+        let inner = Arc::clone(&archive);
+        let vanishing: Arc<dyn Archive> = Arc::new(Vanishing { inner, reads: AtomicI64::new(reads) });
+        let restored = restore(&db, &vanishing, &backup, &manifest, &restoring("again", None), |_| {}).await;
+        match reads {
+            3 => {
+                verified.unwrap();
+                assert_eq!(restored.unwrap().scan("", "", 100).await.unwrap().entries.len(), 20);
+            }
+            _ => {
+                for error in [verified.unwrap_err(), restored.unwrap_err()] {
+                    assert!(error.to_string().contains("the store cannot be reached"), "{reads}: {error}");
+                }
+                assert_eq!(names(&db).await, ["serializable"], "{reads}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn backups_of_format_1_are_verified_restored_and_leaned_on_by_none() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let key = Cipher::new([0x0f; 32]);
+    for (name, key) in [("plain", None), ("sealed", Some(key))] {
+        let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format-1").join(name);
+        let opened = open(old.to_str().unwrap(), PATIENCE).await.unwrap();
+        let (folder, manifest) = choose(&opened, Some("accounts"), None).await.unwrap();
+        assert_eq!((manifest.quorate_backup, manifest.entries), (1, 21));
+        verify(&opened.archive, &folder, &manifest, key.as_ref(), |_| {}).await.unwrap();
+        let restoring = restoring(name, key.clone());
+        let restored = restore(&db, &opened.archive, &folder, &manifest, &restoring, |_| {}).await.unwrap();
+        assert_eq!(restored.get("key7").await.unwrap().as_deref(), Some(&b"value7"[..]));
+        assert_eq!(restored.get("last").await.unwrap().as_deref(), Some(&b"1"[..]));
+    }
 }
