@@ -351,28 +351,33 @@ fn unfinished(files: u64, bytes: u64) -> String {
 /// Lists the backups of an archive: bad if one is damaged or was not finished.
 async fn list(location: &str, patience: Duration, json: bool) -> Outcome {
     let (Opened { archive, .. }, found) = found_at(location, patience).await.map_err(failure)?;
-    let is_whole = |found: &Found| matches!(found.state, State::Whole(_)) && !found.is_being_deleted;
-    let verdict = Verdict::good_if(found.iter().all(is_whole));
-    if json {
-        let one = |found: &Found| {
-            let mut object = match &found.state {
-                State::Whole(manifest) => to_json(&*archive, &found.folder, manifest),
-                State::Damaged(reason) => {
-                    json!({ "folder": location_of(&*archive, &found.folder), "damaged": reason })
-                }
-                State::Unfinished { bytes, .. } => {
-                    let folder = location_of(&*archive, &found.folder);
-                    json!({ "folder": folder, "unfinished": true, "stored_bytes": bytes })
-                }
-            };
-            if found.is_being_deleted {
-                object["deleting"] = true.into();
-            }
-            object
-        };
-        print_json(&json!({ "backups": found.iter().map(one).collect::<Vec<_>>() }))?;
-        return Ok(verdict);
+    match json {
+        true => {
+            let backups: Vec<Value> = found.iter().map(|found| found_to_json(&*archive, found)).collect();
+            print_json(&json!({ "backups": backups }))?;
+        }
+        false => outln!("{}", table_of(&found)),
     }
+    let is_whole = |found: &Found| matches!(found.state, State::Whole(_)) && !found.is_being_deleted;
+    Ok(Verdict::good_if(found.iter().all(is_whole)))
+}
+
+fn found_to_json(archive: &dyn Archive, found: &Found) -> Value {
+    let folder = location_of(archive, &found.folder);
+    let mut object = match &found.state {
+        State::Whole(manifest) => to_json(archive, &found.folder, manifest),
+        State::Damaged(reason) => json!({ "folder": folder, "damaged": reason }),
+        State::Unfinished { bytes, .. } => {
+            json!({ "folder": folder, "unfinished": true, "stored_bytes": bytes })
+        }
+    };
+    if found.is_being_deleted {
+        object["deleting"] = true.into();
+    }
+    object
+}
+
+fn table_of(found: &[Found]) -> Table {
     let mut table = Table::new(&[
         ("backup", Align::Left),
         ("keyspace", Align::Left),
@@ -384,38 +389,30 @@ async fn list(location: &str, patience: Duration, json: bool) -> Outcome {
         ("leans on", Align::Left),
         ("state", Align::Left),
     ]);
-    for Found { folder, state, is_being_deleted } in &found {
+    for Found { folder, state, is_being_deleted } in found {
         let deleted = if *is_being_deleted { "its deletion was begun: delete it again; " } else { "" };
-        let unusable = |reason: String| {
-            let state = format!("{deleted}{reason}");
-            let none: [String; 7] = std::array::from_fn(|_| String::new());
-            let [keyspace, isolation, instant, entries, bytes, own, leans_on] = none;
-            [folder.clone(), keyspace, isolation, instant, entries, bytes, own, leans_on, state]
-        };
-        match state {
+        let [mut keyspace, mut isolation, mut instant, mut entries, mut bytes, mut own, mut leans_on] =
+            [const { String::new() }; 7];
+        let state = match state {
             State::Whole(manifest) => {
                 let leaned = manifest.leans_on.iter().map(|leaned| {
                     format!("{} ({})", leaned.folder, megabytes(manifest.bytes_of(&leaned.folder)))
                 });
-                let state = if manifest.encryption.is_some() { "encrypted" } else { "whole" };
-                table.row([
-                    folder.clone(),
-                    manifest.keyspace.name.clone(),
-                    manifest.keyspace.isolation.clone(),
-                    manifest.instant.clone(),
-                    thousands(manifest.entries),
-                    thousands(manifest.bytes),
-                    megabytes(manifest.own_bytes()),
-                    leaned.collect::<Vec<_>>().join(", "),
-                    format!("{deleted}{state}"),
-                ]);
+                leans_on = leaned.collect::<Vec<_>>().join(", ");
+                keyspace.clone_from(&manifest.keyspace.name);
+                isolation.clone_from(&manifest.keyspace.isolation);
+                instant.clone_from(&manifest.instant);
+                (entries, bytes) = (thousands(manifest.entries), thousands(manifest.bytes));
+                own = megabytes(manifest.own_bytes());
+                if manifest.encryption.is_some() { "encrypted".to_owned() } else { "whole".to_owned() }
             }
-            State::Damaged(reason) => table.row(unusable(reason.clone())),
-            State::Unfinished { files, bytes } => table.row(unusable(unfinished(*files, *bytes))),
-        }
+            State::Damaged(reason) => reason.clone(),
+            State::Unfinished { files, bytes } => unfinished(*files, *bytes),
+        };
+        let state = format!("{deleted}{state}");
+        table.row([folder.clone(), keyspace, isolation, instant, entries, bytes, own, leans_on, state]);
     }
-    outln!("{table}");
-    Ok(verdict)
+    table
 }
 
 /// Reads backups, and says which are as they were written: bad if one is not.
