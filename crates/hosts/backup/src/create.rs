@@ -452,9 +452,9 @@ async fn carry<P: Pages>(
 
 /// Keeps the first error; that others end because of it is none.
 fn note(failure: &mut Option<Error>, error: Option<Error>) {
-    match (&failure, error) {
-        (None | Some(Error::Interrupted), Some(error)) => *failure = Some(error),
-        _ => {}
+    let is_first = matches!(failure, None | Some(Error::Interrupted));
+    if let Some(error) = error.filter(|_| is_first) {
+        *failure = Some(error);
     }
 }
 

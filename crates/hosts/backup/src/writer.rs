@@ -120,12 +120,9 @@ pub(crate) fn write_shard(around: Surroundings, place: Place, mut pages: mpsc::R
         used: HashSet::new(),
         written: Written::default(),
     };
-    match writer.write(&mut pages) {
-        Ok(()) => {}
-        Err(error) => {
-            writer.give_up();
-            writer.written.failure = Some(error);
-        }
+    if let Err(error) = writer.write(&mut pages) {
+        writer.give_up();
+        writer.written.failure = Some(error);
     }
     writer.written
 }

@@ -196,9 +196,8 @@ impl PartFile {
         self.file.sync_all().map_err(Error::file("make durable", &self.part))?;
         fs::rename(&self.part, &self.path).map_err(Error::file("rename", &self.part))?;
         self.is_finished = true;
-        match self.path.parent() {
-            Some(folder) => sync(folder)?,
-            None => {}
+        if let Some(folder) = self.path.parent() {
+            sync(folder)?;
         }
         Ok(self.bytes)
     }
