@@ -106,7 +106,9 @@ async fn moves_money(keyspace: Keyspace, stop: Arc<AtomicBool>) -> u32 {
         let ended = keyspace
             .transact(async |txn| {
                 let number = |value: Option<quorate::Value>| -> i64 {
-                    String::from_utf8(value.unwrap().to_vec()).unwrap().parse().unwrap()
+                    let value =
+                        value.unwrap_or_else(|| panic!("an account is gone: {}", keyspace.isolation()));
+                    String::from_utf8(value.to_vec()).unwrap().parse().unwrap()
                 };
                 let (ada, bob) = (number(txn.get("ada").await?), number(txn.get("bob").await?));
                 txn.put("ada", (ada - 1).to_string())?;
