@@ -3,7 +3,9 @@
 use std::io::{ErrorKind, Write};
 
 use clap::Args;
-use quorate::{Change, ChangePage, Changes, Cursor, Database, Error, Keyspace, Timestamp};
+use quorate::{
+    Addition, Change, ChangePage, Changes, Cursor, Database, Error, Keyspace, Position, Timestamp,
+};
 use quorate_backup::rows::put_bytes;
 use serde_json::{Map, Value as Json, json};
 
@@ -24,7 +26,8 @@ Examples:
 
 With --json there is a line for each transaction at a shard, `{\"timestamp\":…,\"shard\":…,\"writes\":[…]}`, and from time to time one that says how far everything was told,
 `{\"resolved\":…,\"cursor\":…}`: keep the cursor, and go on from it. Writes with the same timestamp at several shards are one transaction. Without --json the cursor is
-told on standard error at the end. Exit code 1 if the cursor is too old: take a fresh snapshot with `quorate export`.")]
+told on standard error at the end. A `parallel-snapshot` keyspace has no shards, and its lines have `\"additions\":[…]` where sets and counters were changed: the sum of all that were told is the
+count. Exit code 1 if the cursor is too old: take a fresh snapshot with `quorate export`.")]
 pub(crate) struct ChangesArguments {
     /// The keyspace.
     keyspace: String,
@@ -60,7 +63,7 @@ impl ChangesArguments {
 
     async fn tell(&self, db: &Database, from: Option<&Cursor>) -> Outcome {
         let keyspace = db.keyspace(&self.keyspace).await?;
-        let until = if self.once { Some(self.now(&keyspace).await?) } else { None };
+        let until = if self.once { Some(db.latest_position(&keyspace).await?) } else { None };
         let mut changes = self.follow(&keyspace, from).await?;
         let outcome = tokio::select! {
             outcome = self.tell_until(&mut changes, until) => outcome,
@@ -70,12 +73,6 @@ impl ChangesArguments {
             eprintln!("go on with --from {}", changes.cursor());
         }
         outcome
-    }
-
-    /// A position behind everything that has committed by now.
-    async fn now(&self, keyspace: &Keyspace) -> Result<Timestamp, Failure> {
-        let latest = keyspace.scan_with_snapshot(b"", b"", 1).await?.timestamp;
-        Ok(latest)
     }
 
     async fn follow(&self, keyspace: &Keyspace, from: Option<&Cursor>) -> Result<Changes, Failure> {
@@ -88,10 +85,10 @@ impl ChangesArguments {
     }
 
     /// Tells page after page until everything below a timestamp was told, or nobody reads any more.
-    async fn tell_until(&self, changes: &mut Changes, until: Option<Timestamp>) -> Outcome {
+    async fn tell_until(&self, changes: &mut Changes, until: Option<Position>) -> Outcome {
         let mut resolved = changes.resolved();
         loop {
-            if until.is_some_and(|until| resolved > until) {
+            if until.as_ref().is_some_and(|until| resolved.includes(until)) {
                 return Ok(Verdict::Good);
             }
             let page = match changes.next().await {
@@ -104,9 +101,10 @@ impl ChangesArguments {
             };
             let before = std::mem::replace(&mut resolved, changes.resolved());
             let mut lines = self.lines(&page);
-            if self.json && resolved > before {
+            if self.json && resolved != before {
                 let cursor = changes.cursor().to_string();
-                lines.push_str(&format!("{}\n", json!({ "resolved": position(resolved), "cursor": cursor })));
+                let resolved = position(&resolved);
+                lines.push_str(&format!("{}\n", json!({ "resolved": resolved, "cursor": cursor })));
             }
             match write(&lines) {
                 Ok(()) => {}
@@ -134,8 +132,16 @@ fn write(lines: &str) -> std::io::Result<()> {
     to.flush()
 }
 
-/// A position as it is written: microseconds after 1970, and a client that tells positions of one microsecond apart.
-fn position(timestamp: Timestamp) -> String {
+/// A position as it is written.
+fn position(position: &Position) -> String {
+    match position {
+        Position::Timestamp(timestamp) => name(*timestamp),
+        Position::Sites(_) => position.to_string(),
+    }
+}
+
+/// The name of a transaction as it is written: microseconds after 1970, and a client that tells positions of one microsecond apart.
+fn name(timestamp: Timestamp) -> String {
     format!("{}@{:x}", timestamp.micros, timestamp.client.0)
 }
 
@@ -153,14 +159,44 @@ fn json_of(page: &ChangePage, change: &Change) -> String {
             Json::Object(row)
         })
         .collect();
-    json!({ "timestamp": position(change.timestamp), "shard": page.shard.0, "writes": writes }).to_string()
+    let mut line = Map::new();
+    line.insert("timestamp".to_owned(), name(change.timestamp).into());
+    if let Some(shard) = page.shard {
+        line.insert("shard".to_owned(), shard.0.into());
+    }
+    line.insert("writes".to_owned(), writes.into());
+    if !change.additions.is_empty() {
+        let additions: Vec<Json> = change.additions.iter().map(json_of_addition).collect();
+        line.insert("additions".to_owned(), additions.into());
+    }
+    Json::Object(line).to_string()
+}
+
+fn json_of_addition(added: &Addition) -> Json {
+    let mut row = Map::new();
+    match &added.element {
+        Some(element) => {
+            put_bytes(&mut row, "set", &added.object);
+            put_bytes(&mut row, "element", element);
+        }
+        None => put_bytes(&mut row, "counter", &added.object),
+    }
+    row.insert("by".to_owned(), added.by.into());
+    Json::Object(row)
 }
 
 fn text_of(page: &ChangePage, change: &Change) -> String {
-    let head = format!("{} shard {}", position(change.timestamp), page.shard.0);
+    let shard = page.shard.map_or_else(String::new, |shard| format!(" shard {}", shard.0));
+    let head = format!("{}{shard}", name(change.timestamp));
     let line = |write: &quorate::Write| match &write.value {
         Some(value) => format!("{head} put {} {}\n", quoted(&write.key), quoted(value)),
         None => format!("{head} delete {}\n", quoted(&write.key)),
     };
-    change.writes.iter().map(line).collect()
+    let addition = |added: &Addition| match &added.element {
+        Some(element) => {
+            format!("{head} add {} {} {:+}\n", quoted(&added.object), quoted(element), added.by)
+        }
+        None => format!("{head} count {} {:+}\n", quoted(&added.object), added.by),
+    };
+    change.writes.iter().map(line).chain(change.additions.iter().map(addition)).collect()
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use hyper::StatusCode;
-use quorate::{Change, Changes, Cursor, Keyspace, end_of_prefix};
+use quorate::{Addition, Change, Changes, Cursor, Keyspace, end_of_prefix};
 use quorate_gateway::{Scope, Session};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
@@ -52,8 +52,12 @@ impl FeedPage {
 #[derive(Debug, Serialize)]
 pub(crate) struct FeedChange {
     timestamp: String,
-    shard: u32,
+    /// None of a keyspace whose sites all have everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shard: Option<u32>,
     writes: Vec<FeedWrite>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    additions: Vec<FeedAddition>,
 }
 
 /// A write; without a value, the key was deleted.
@@ -63,16 +67,35 @@ struct FeedWrite {
     value: Option<Octets>,
 }
 
+/// The count of an element of a set, or a counter, was changed by so much.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum FeedAddition {
+    Element { set: Octets, element: Octets, by: i64 },
+    Counter { counter: Octets, by: i64 },
+}
+
+impl From<Addition> for FeedAddition {
+    fn from(Addition { object, element, by }: Addition) -> Self {
+        let object = Octets::from(&object);
+        match element {
+            Some(element) => FeedAddition::Element { set: object, element: Octets::from(&element), by },
+            None => FeedAddition::Counter { counter: object, by },
+        }
+    }
+}
+
 impl FeedChange {
-    fn new(shard: quorate::ShardId, change: Change) -> Self {
+    fn new(shard: Option<quorate::ShardId>, change: Change) -> Self {
         let write = |write: quorate::Write| FeedWrite {
             key: Octets::from(&write.key),
             value: write.value.map(Octets),
         };
         FeedChange {
             timestamp: change.timestamp.to_string(),
-            shard: shard.0,
+            shard: shard.map(|shard| shard.0),
             writes: change.writes.into_iter().map(write).collect(),
+            additions: change.additions.into_iter().map(FeedAddition::from).collect(),
         }
     }
 }
@@ -206,5 +229,29 @@ mod tests {
         assert_eq!(Wanted::All.parameter(), "");
         assert_eq!(Wanted::Key(b"a/\xff").parameter(), "key=a%2F%FF&");
         assert_eq!(Wanted::Prefix(b"user/").parameter(), "prefix=user%2F&");
+    }
+
+    #[test]
+    fn additions_say_whether_they_are_of_a_set_or_a_counter() {
+        let timestamp = quorate::Timestamp { micros: 7, client: quorate::ClientId(2) };
+        let added = |object: &str, element: Option<&str>, by| Addition {
+            object: object.into(),
+            element: element.map(quorate::Key::from),
+            by,
+        };
+        let additions = vec![added("likes", Some("ada"), -1), added("stock", None, 5)];
+        let change = FeedChange::new(None, Change { timestamp, writes: Vec::new(), additions });
+        let json = serde_json::to_value(change).unwrap();
+        let expected = serde_json::json!({ "timestamp": "7@2", "writes": [], "additions": [
+            { "set": "likes", "element": "ada", "by": -1 }, { "counter": "stock", "by": 5 },
+        ] });
+        assert_eq!(json, expected);
+        let write = quorate::Write { key: "a".into(), value: None };
+        let change = FeedChange::new(Some(quorate::ShardId(3)), Change::of_writes(timestamp, vec![write]));
+        let json = serde_json::to_value(change).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!({ "timestamp": "7@2", "shard": 3, "writes": [{ "key": "a", "value": null }] })
+        );
     }
 }

@@ -172,7 +172,15 @@ fn schemas() -> Value {
         "Page": object(3, &[("entries", list(reference("Entry"))), ("next", nullable(text())), ("timestamp", text())]),
         "FoundPage": object(2, &[("entries", list(reference("Entry"))), ("next", nullable(text()))]),
         "FeedPage": object(4, &[("changes", list(reference("FeedChange"))), ("resolved", text()), ("cursor", text()), ("next", text())]),
-        "FeedChange": object(3, &[("timestamp", text()), ("shard", whole()), ("writes", list(reference("FeedWrite")))]),
+        "FeedChange": {
+            "type": "object", "required": ["timestamp", "writes"], "additionalProperties": false,
+            "properties": {
+                "timestamp": text(), "shard": whole(), "writes": list(reference("FeedWrite")), "additions": list(reference("FeedAddition")),
+            },
+        },
+        "FeedAddition": { "oneOf": [
+            object(3, &[("set", bytes()), ("element", bytes()), ("by", whole())]), object(2, &[("counter", bytes()), ("by", whole())]),
+        ] },
         "FeedWrite": object(2, &[("key", bytes()), ("value", nullable(bytes()))]),
         "Batch": object(0, &[("conditions", list(reference("Condition"))), ("steps", list(reference("Step")))]),
         "Condition": tagged(&[

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::attic::{Attic, Memory};
-use crate::changes;
+use crate::changes::{self, Position};
 use crate::command::{Command, Event, Outcome};
 use crate::id::{ClientId, Epoch, ReplicaId, ShardId, TransactionId, View};
 use crate::key::Key;
@@ -423,7 +423,7 @@ pub trait HostedReplica: Machine {
     }
 
     /// The answer for the consumer.
-    fn changes(&self, request: &changes::Request) -> changes::Answer {
+    fn changes(&self, request: &changes::Request<Position>) -> changes::Answer<Position> {
         let _ = request;
         changes::Answer::unable(NO_CHANGES)
     }
@@ -544,7 +544,7 @@ pub trait HostedOnLog: LogMachine {
     }
 
     /// As [`HostedReplica::changes`].
-    fn changes(&self, request: &changes::Request) -> changes::Answer {
+    fn changes(&self, request: &changes::Request<Position>) -> changes::Answer<Position> {
         let _ = request;
         changes::Answer::unable(NO_CHANGES)
     }

@@ -96,11 +96,6 @@ impl Isolation {
         matches!(self, Isolation::ParallelSnapshot)
     }
 
-    /// True if replicas tell consumers what has committed: see [`crate::changes`].
-    pub const fn tells_changes(self) -> bool {
-        matches!(self, Isolation::Strict | Isolation::Serializable | Isolation::Snapshot)
-    }
-
     /// True if transactions run at nodes, each of which has a machine for them in a [home](Keyspace::homes).
     pub const fn has_homes(self) -> bool {
         matches!(self, Isolation::Snapshot)
@@ -306,9 +301,9 @@ impl Keyspace {
         }
     }
 
-    /// True if its replicas tell consumers what has committed.
+    /// True if its replicas tell consumers what has committed (see [`crate::changes`]): those of systems that are there to be compared with do not.
     pub fn tells_changes(&self) -> bool {
-        self.isolation.tells_changes() && self.comparison.is_none()
+        self.comparison.is_none()
     }
 
     /// Every group of replicas: the shards, and what the system that runs the keyspace has beside them.

@@ -142,7 +142,7 @@ impl History {
             let wanted = written.keys.iter().filter(|key| request.keys.contains(key));
             let writes: Vec<Write> = wanted.map(|key| write_at(versions, key, *timestamp)).collect();
             if !writes.is_empty() {
-                let change = Change { timestamp: *timestamp, writes };
+                let change = Change::of_writes(*timestamp, writes);
                 bytes += change.bytes();
                 changes.push(change);
             }

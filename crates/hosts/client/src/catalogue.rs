@@ -207,7 +207,7 @@ pub(crate) async fn create(
         timestamping.validate(options.clock_bound).map_err(Invalid::Timestamping)?;
     }
     if let Some(retention) = options.retention {
-        if !options.isolation.tells_changes() || options.comparison.is_some() {
+        if options.comparison.is_some() {
             return Err(Invalid::NoRetention { isolation: options.isolation }.into());
         }
         if !retention.is_possible() {

@@ -16,20 +16,22 @@
 //! # }
 //! ```
 //!
+//! A `parallel-snapshot` keyspace is followed at one of its sites at a time, which has what all of them have committed.
+//!
 //! Each shard is followed by a task of its own, which asks any replica that is near and goes on at another one when that is silent, is cut off or
 //! has let go too much ([`quorate_core::changes`]). A page that nobody takes keeps the task from asking for more than one ahead.
 
 mod cursor;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::changes::{Answer, Change, Follower, Outcome, Page, Request};
-use quorate_core::topology::Keyspace as Definition;
-use quorate_core::{Instant, KeyRange, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp};
+use quorate_core::changes::{Answer, Change, Follower, Outcome, Page, Position, Request, successor};
+use quorate_core::topology::{Keyspace as Definition, Shard};
+use quorate_core::{Instant, KeyRange, NodeId, ReplicaId, ShardId};
 use tokio::sync::mpsc;
 
+use crate::database::Database;
 use crate::error::{Error, Invalid, Result};
 use crate::keyspace::Keyspace;
 use crate::transaction::{end_of_prefix, user_range};
@@ -49,12 +51,13 @@ const PAGES_AHEAD: usize = 1;
 /// The changes of a shard in a stretch of positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangePage {
-    /// The shard.
-    pub shard: ShardId,
-    /// The changes, in the order in which they have committed; perhaps none, if nothing has been written.
+    /// The shard; none of a `parallel-snapshot` keyspace, whose sites all have everything.
+    pub shard: Option<ShardId>,
+    /// The changes, in the order in which they have committed; perhaps none, if nothing has been written. Of a `parallel-snapshot` keyspace those of each
+    /// site are in their order, and each comes after all that its transaction has seen.
     pub changes: Vec<Change>,
     /// No change of this shard below this position comes later.
-    pub resolved: Timestamp,
+    pub resolved: Position,
 }
 
 /// The changes of a keyspace, or of some of its keys. See [`Keyspace::changes`].
@@ -62,19 +65,19 @@ pub struct ChangePage {
 pub struct Changes {
     keyspace: Arc<Definition>,
     cursor: Cursor,
-    pages: mpsc::Receiver<(ShardId, Told)>,
+    pages: mpsc::Receiver<(Option<ShardId>, Told)>,
 }
 
 /// The news from the task of a shard.
 #[derive(Debug)]
 enum Told {
-    Page(Page),
+    Page(Page<Position>),
     /// No replica answers as it should, for this reason. The task goes on.
     Stuck(String),
     /// The client has not the right. The task has ended.
     Denied(String),
     /// No replica retains what is wanted. The task has ended.
-    TooOld(Timestamp),
+    TooOld(Position),
 }
 
 impl Keyspace {
@@ -83,13 +86,14 @@ impl Keyspace {
     /// Of each shard the changes come in the order in which they have committed, which is that of their timestamps. All writes of a transaction have the
     /// same timestamp, at all shards, and no other transaction has it.
     ///
+    /// The transactions of a `parallel-snapshot` keyspace have no common order: each comes after all that it has seen, and those of each site in their order, so the writes of one key
+    /// come in theirs. It is told once it is disaster-safe durable.
+    ///
     /// # Errors
-    /// [`Invalid::Cursor`] if the cursor belongs to something else, [`Invalid::Unsupported`] if keyspaces of this isolation tell no changes.
+    /// [`Invalid::Cursor`] if the cursor belongs to something else, [`Invalid::NoFeed`] if the keyspace is run by a system that is there to be compared with.
     pub async fn changes(&self, from: Option<&Cursor>) -> Result<Changes> {
         let definition = self.definition();
-        let shards = definition.shards_of_range(&user_range(b"", b""));
-        let shards = shards.iter().map(|shard| shard.id).collect();
-        self.follow(definition, shards, user_range(b"", b""), from).await
+        self.follow(definition, user_range(b"", b""), from).await
     }
 
     /// As [`Keyspace::changes`], of one key.
@@ -98,9 +102,8 @@ impl Keyspace {
     /// As [`Keyspace::changes`].
     pub async fn watch(&self, key: impl AsRef<[u8]>, from: Option<&Cursor>) -> Result<Changes> {
         let (key, definition) = (key.as_ref(), self.definition());
-        let shard = definition.shard_of(key).id;
         let keys = user_range(key, &[key, &[0]].concat());
-        self.follow(definition, vec![shard], keys, from).await
+        self.follow(definition, keys, from).await
     }
 
     /// As [`Keyspace::changes`], of the keys that begin with these bytes.
@@ -110,24 +113,23 @@ impl Keyspace {
     pub async fn watch_prefix(&self, prefix: impl AsRef<[u8]>, from: Option<&Cursor>) -> Result<Changes> {
         let (prefix, definition) = (prefix.as_ref(), self.definition());
         let keys = user_range(prefix, &end_of_prefix(prefix));
-        let shards = definition.shards_of_range(&keys).iter().map(|shard| shard.id).collect();
-        self.follow(definition, shards, keys, from).await
+        self.follow(definition, keys, from).await
     }
 
     async fn follow(
         &self,
         definition: Arc<Definition>,
-        shards: Vec<ShardId>,
         keys: KeyRange,
         from: Option<&Cursor>,
     ) -> Result<Changes> {
         validate(&definition)?;
+        let followed = followed(&definition, &keys);
         let cursor = match from {
-            Some(from) => from.of(&definition, &shards)?.clone(),
-            None => Cursor::begin(&definition, self.positions(&definition, &shards).await?),
+            Some(from) => from.of(&definition, &followed)?.clone(),
+            None => self.begin_to_follow(&definition, &followed).await?,
         };
-        let (sender, pages) = mpsc::channel(PAGES_AHEAD * shards.len().max(1));
-        for shard in shards {
+        let (sender, pages) = mpsc::channel(PAGES_AHEAD * followed.len().max(1));
+        for shard in followed {
             let feed = Feed {
                 keyspace: self.clone(),
                 shard,
@@ -140,14 +142,10 @@ impl Keyspace {
         Ok(Changes { keyspace: definition, cursor, pages })
     }
 
-    /// Where a consumer that begins now is to begin, at each shard.
-    async fn positions(
-        &self,
-        definition: &Definition,
-        shards: &[ShardId],
-    ) -> Result<BTreeMap<ShardId, Timestamp>> {
-        let (sender, mut pages) = mpsc::channel(shards.len().max(1));
-        for shard in shards.iter().copied() {
+    /// The cursor of a consumer that begins now.
+    async fn begin_to_follow(&self, definition: &Definition, followed: &[Option<ShardId>]) -> Result<Cursor> {
+        let (sender, mut pages) = mpsc::channel(followed.len().max(1));
+        for shard in followed.iter().copied() {
             let feed = Feed {
                 keyspace: self.clone(),
                 shard,
@@ -158,23 +156,56 @@ impl Keyspace {
             tokio::spawn(feed.begin());
         }
         drop(sender);
-        let mut positions = BTreeMap::new();
+        let mut positions = Vec::new();
         while let Some((shard, told)) = pages.recv().await {
-            let page = told.into_page(definition, shard)?;
-            positions.insert(shard, page.to);
+            positions.push((shard, told.into_page(definition, shard)?.to));
         }
-        match positions.len() == shards.len() {
-            true => Ok(positions),
+        match positions.len() == followed.len() {
+            true => Cursor::begin(definition, positions).ok_or_else(|| foreign_position(definition, None)),
             false => Err(Error::Closed),
         }
     }
+}
+
+impl Database {
+    /// A position behind all that was acknowledged in a keyspace by now, wherever its clients are: a consumer whose [`Changes::resolved`] includes it was told all of that. Of a `parallel-snapshot`
+    /// keyspace that is what the nearest site shows.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan_with_snapshot`], or as [`Keyspace::transact`].
+    pub async fn latest_position(&self, keyspace: &Keyspace) -> Result<Position> {
+        if !keyspace.isolation().stands_in_sites() {
+            let latest = keyspace.scan_with_snapshot(b"", b"", 1).await?.timestamp;
+            return Ok(Position::Timestamp(successor(latest)));
+        }
+        // What a transaction sees that begins now, its session has seen.
+        keyspace.transact(async |txn| txn.get(b"0").await).await?;
+        let seen = self.seen();
+        let part = seen.part(keyspace.definition().id);
+        Ok(Position::of_sites(part.map(|part| part.numbers.clone()).unwrap_or_default()))
+    }
+}
+
+/// The shards that may hold some keys, each of which is followed by itself; none stands for all sites of a keyspace, of which any one is followed.
+fn followed(definition: &Definition, keys: &KeyRange) -> Vec<Option<ShardId>> {
+    match definition.isolation.stands_in_sites() {
+        true => vec![None],
+        false => definition.shards_of_range(keys).iter().map(|shard| Some(shard.id)).collect(),
+    }
+}
+
+/// A replica has answered with a position of another kind than its isolation has.
+fn foreign_position(definition: &Definition, shard: Option<ShardId>) -> Error {
+    let reason =
+        "its replicas name positions that this client does not know: is the cluster newer?".to_owned();
+    Error::ChangesUnavailable { name: definition.name.clone(), shard, reason }
 }
 
 /// Looks whether the keyspace has feeds.
 fn validate(definition: &Definition) -> Result<(), Invalid> {
     match definition.tells_changes() {
         true => Ok(()),
-        false => Err(Invalid::Unsupported { name: definition.name.clone(), isolation: definition.isolation }),
+        false => Err(Invalid::NoFeed { name: definition.name.clone() }),
     }
 }
 
@@ -186,9 +217,11 @@ impl Changes {
     /// missed. [`Error::ChangesTooOld`] if they have let go what follows: take a fresh snapshot. [`Error::Denied`] without the right to read.
     pub async fn next(&mut self) -> Result<ChangePage> {
         let Some((shard, told)) = self.pages.recv().await else { return Err(Error::Closed) };
-        let page = told.into_page(&self.keyspace, shard)?;
-        self.cursor.advance(shard, page.from, page.to);
-        Ok(ChangePage { shard, changes: page.changes, resolved: page.to })
+        let Page { from, to, changes, .. } = told.into_page(&self.keyspace, shard)?;
+        match self.cursor.advance(shard, &from, &to) {
+            true => Ok(ChangePage { shard, changes, resolved: to }),
+            false => Err(foreign_position(&self.keyspace, shard)),
+        }
     }
 
     /// Behind all pages that were taken. It may be kept for as long as replicas retain what follows, and is of use at any client.
@@ -197,13 +230,13 @@ impl Changes {
     }
 
     /// No change below this position comes later, of any shard: all that were told below are all that there are.
-    pub fn resolved(&self) -> Timestamp {
+    pub fn resolved(&self) -> Position {
         self.cursor.resolved()
     }
 }
 
 impl Told {
-    fn into_page(self, keyspace: &Definition, shard: ShardId) -> Result<Page> {
+    fn into_page(self, keyspace: &Definition, shard: Option<ShardId>) -> Result<Page<Position>> {
         let name = keyspace.name.clone();
         match self {
             Told::Page(page) => Ok(page),
@@ -214,13 +247,13 @@ impl Told {
     }
 }
 
-/// The task that follows a shard.
+/// The task that follows a shard, or a keyspace at any of its sites.
 struct Feed {
     keyspace: Keyspace,
-    shard: ShardId,
+    shard: Option<ShardId>,
     keys: KeyRange,
-    position: Option<Timestamp>,
-    pages: mpsc::Sender<(ShardId, Told)>,
+    position: Option<Position>,
+    pages: mpsc::Sender<(Option<ShardId>, Told)>,
 }
 
 impl Feed {
@@ -247,20 +280,27 @@ impl Feed {
         }
     }
 
-    /// The members of the group, those of this site first.
-    fn members(&self) -> Vec<(ReplicaIndex, NodeId)> {
+    /// The members of the group, or of all sites, the nearest first.
+    fn members(&self) -> Vec<(ReplicaId, NodeId)> {
         let definition = self.keyspace.definition();
         let directory = self.keyspace.shared().places.directory();
-        let group = definition.shards.iter().find(|group| group.id == self.shard);
-        let mut members: Vec<_> = group.into_iter().flat_map(|group| group.members()).collect();
+        let is_followed = |group: &&Shard| self.shard.is_none_or(|shard| shard == group.id);
+        let mut members = Vec::new();
+        for group in definition.shards_that_serve().filter(is_followed) {
+            let replica = |index| ReplicaId { shard: group.id, index };
+            members.extend(group.members().map(|(index, node)| (replica(index), node)));
+        }
         members.sort_by_key(|(_, node)| directory.distance_of(*node));
         members
     }
 
     /// Asks a replica; none if it does not answer.
-    async fn ask(&self, replica: ReplicaIndex, request: &Request) -> Option<Result<Answer, String>> {
-        let (_, node) = self.members().into_iter().find(|(index, _)| *index == replica)?;
-        let replica = ReplicaId { shard: self.shard, index: replica };
+    async fn ask(
+        &self,
+        replica: ReplicaId,
+        request: &Request<Position>,
+    ) -> Option<Result<Answer<Position>, String>> {
+        let (_, node) = self.members().into_iter().find(|(member, _)| *member == replica)?;
         let asked = self.keyspace.session().ask_changes(node, replica, request.clone())?;
         tokio::time::timeout(ANSWER_TIMEOUT, asked).await.ok()?.ok()
     }
@@ -275,8 +315,8 @@ struct Reading {
 
 impl Reading {
     fn new(feed: &Feed) -> Self {
-        let members = feed.members().into_iter().map(|(index, _)| index).collect();
-        let follower = Follower::new(feed.position, feed.keys.clone(), members, Instant::START);
+        let members = feed.members().into_iter().map(|(member, _)| member).collect();
+        let follower = Follower::new(feed.position.clone(), feed.keys.clone(), members, Instant::START);
         Reading { follower, began: tokio::time::Instant::now(), pause: Duration::ZERO }
     }
 
@@ -308,7 +348,7 @@ impl Reading {
     }
 
     async fn ask(&mut self, feed: &Feed) -> Result<Outcome, String> {
-        let members = feed.members().into_iter().map(|(index, _)| index).collect();
+        let members = feed.members().into_iter().map(|(member, _)| member).collect();
         self.follower.change_members(members);
         let Some((replica, request)) = self.follower.next() else { return Ok(Outcome::Pause) };
         let answer = feed.ask(replica, &request).await.transpose()?;

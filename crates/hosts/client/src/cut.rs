@@ -10,14 +10,17 @@
 //! Why each of them is one state that a transaction could have read stands in ADR 0074.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::changes::Position;
 use quorate_core::counter;
-use quorate_core::log::Position;
+use quorate_core::log::Position as LogPosition;
 use quorate_core::reserved::is_reserved;
+use quorate_core::seen::SITES_MAX;
 use quorate_core::topology::{Isolation, Keyspace as Definition, Shard};
-use quorate_core::verify::{Answer, Arrival, Item, Point, Read, Reader, Request, Stored};
+use quorate_core::verify::{Answer, Arrival, Item, Point, Read, Reader, Request, Stored, position};
 use quorate_core::{
     ClientId, ClockTime, Instant, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, Value,
 };
@@ -86,6 +89,8 @@ pub struct Cut {
     operator: u64,
     at: At,
     patience: Duration,
+    /// Of a keyspace whose sites have all of it: how many transactions of each site are in what is read, once a reader has been told.
+    numbers: Arc<Mutex<Option<Vec<u64>>>>,
 }
 
 /// Where the instant lies.
@@ -94,7 +99,7 @@ enum At {
     /// Below a timestamp, at all shards.
     Below(Timestamp),
     /// Of one local site: at a position of its log, or a later one.
-    Site { shard: ShardId, position: Position },
+    Site { shard: ShardId, position: LogPosition },
     /// Where a transaction has frozen all shards.
     Frozen { at: ClockTime, timestamp: Timestamp },
 }
@@ -123,7 +128,7 @@ impl Database {
             Isolation::Serializable => freeze(&keyspace, &definition, operator).await?,
             Isolation::ParallelSnapshot => self.site_to_read(&definition).await?,
         };
-        Ok(Cut { db: self.clone(), keyspace, definition, operator, at, patience })
+        Ok(Cut { db: self.clone(), keyspace, definition, operator, at, patience, numbers: Arc::default() })
     }
 
     /// The nearest site, and how far the one of its replicas is that is furthest: it has all that was acknowledged there.
@@ -134,7 +139,7 @@ impl Database {
         let group = definition.shards.iter().find(|group| group.id == shard);
         let group = group.ok_or_else(|| lost("its sites have changed: try again"))?;
         let where_are_you = Request { operator: 0, point: None, path: Bytes::new(), page: None };
-        let (mut furthest, mut answers) = (Position::START, 0);
+        let (mut furthest, mut answers) = (LogPosition::START, 0);
         for (index, node) in group.members() {
             let replica = ReplicaId { shard, index };
             if let Some(Answer { at: Some(Point::Position(position)), .. }) =
@@ -227,26 +232,32 @@ impl Cut {
         }
     }
 
-    /// Behind the instant: a consumer that goes on from here gets every change that the cut does not hold, and no other.
+    /// Behind the instant: a consumer that goes on from here gets every change that the cut does not hold, and no other. Where a site shows what it holds, of a `parallel-snapshot`
+    /// keyspace, that is known once the first page was read.
     ///
     /// # Errors
-    /// [`Invalid::Unsupported`] if keyspaces of this isolation tell no changes.
+    /// [`Invalid::NoFeed`] if the keyspace tells no changes. [`Error::CutLost`] if nothing was read yet, or the replica that is read does not know how to tell.
     pub fn cursor(&self) -> Result<Cursor> {
+        if let At::Site { .. } = self.at {
+            let numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let begin = |numbers| Cursor::begin(&self.definition, [(None, Position::of_sites(numbers))]);
+            return numbers.and_then(begin).ok_or_else(|| {
+                self.lost("how far it is in what its sites have committed is known once its first page was read, and not of earlier programs")
+            });
+        }
         let below = match &self.at {
             At::Below(below) => Some(*below),
             // What is frozen stands before the first place of this timestamp.
             At::Frozen { at, .. } => Some(Timestamp { micros: at.as_micros(), client: ClientId(0) }),
             At::Site { .. } => None,
         };
-        match below.filter(|_| self.definition.isolation.tells_changes()) {
-            Some(below) => {
-                let positions = self.shards().into_iter().map(|shard| (shard, below)).collect();
-                Ok(Cursor::begin(&self.definition, positions))
-            }
-            None => {
-                let Definition { name, isolation, .. } = &self.definition;
-                Err(Invalid::Unsupported { name: name.clone(), isolation: *isolation }.into())
-            }
+        let begin = |below: Timestamp| {
+            let positions = self.shards().into_iter().map(|shard| (Some(shard), below.into()));
+            Cursor::begin(&self.definition, positions)
+        };
+        match below.filter(|_| self.definition.tells_changes()).and_then(begin) {
+            Some(cursor) => Ok(cursor),
+            None => Err(Invalid::NoFeed { name: self.definition.name.clone() }.into()),
         }
     }
 
@@ -348,6 +359,10 @@ impl CutReader {
         self.is_over = is_last;
         let mut entries = Vec::with_capacity(items.len());
         for item in items {
+            if item.key == position::KEY && self.cut.definition.isolation == Isolation::ParallelSnapshot {
+                self.note_position(&item.stamps);
+                continue;
+            }
             entries.extend(self.entry_of(item)?);
         }
         if is_last {
@@ -355,6 +370,18 @@ impl CutReader {
             entries.extend(counters.map(|(counter, value)| CutEntry::Counter { counter, value }));
         }
         Ok(Some(entries))
+    }
+
+    /// What is read includes so many transactions of a local site.
+    fn note_position(&self, stamps: &[u64]) {
+        let [site, seqno, _] = *stamps else { return };
+        let Some(at) = usize::try_from(site).ok().filter(|at| *at < SITES_MAX) else { return };
+        let mut numbers = self.cut.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let numbers = numbers.get_or_insert_default();
+        if numbers.len() <= at {
+            numbers.resize(at + 1, 0);
+        }
+        numbers[at] = seqno;
     }
 
     /// The page that is to come next, and whether it is the last. The one behind it is asked for at once.

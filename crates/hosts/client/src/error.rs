@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use quorate_core::changes::Retention;
+use quorate_core::changes::{Position, Retention};
 use quorate_core::command::{Milestone, ReplicasError};
 use quorate_core::comparison::Rival;
 use quorate_core::seen::InvalidSeen;
@@ -147,28 +147,31 @@ pub enum Error {
     },
     /// The changes of a shard cannot be read at present. Nothing is missed: ask for the next page again.
     #[error(
-        "the changes of {shard} of {name:?} cannot be read at present: {reason}. Ask again: nothing is missed"
+        "the changes of {} cannot be read at present: {reason}. Ask again: nothing is missed",
+        followed(name, *shard)
     )]
     ChangesUnavailable {
         /// The keyspace.
         name: String,
-        /// The shard.
-        shard: ShardId,
+        /// The shard; none of a keyspace whose sites all have everything.
+        shard: Option<ShardId>,
         /// The reason why not.
         reason: String,
     },
-    /// A consumer of changes is too late: the replicas of a shard have let go what follows its cursor.
+    /// A consumer of changes is too late: the replicas of a shard have let go what follows its cursor. Of a `parallel-snapshot` keyspace also: more sites were lost at once than it survives, and with them
+    /// something that the consumer was told.
     #[error(
-        "the consumer is too late: the replicas of {shard} of {name:?} retain what has committed since {} microseconds after 1970, and not what follows the          cursor. Read the keyspace at one instant, and go on from there",
-        retained_from.micros
+        "the consumer is too late: the replicas of {} retain what has committed {}, and not what follows the cursor. Read the keyspace at one instant, and go on from there",
+        followed(name, *shard),
+        since(retained_from)
     )]
     ChangesTooOld {
         /// The keyspace.
         name: String,
-        /// The shard.
-        shard: ShardId,
+        /// The shard; none of a keyspace whose sites all have everything.
+        shard: Option<ShardId>,
         /// The shard retains its changes from here on.
-        retained_from: Timestamp,
+        retained_from: Position,
     },
     /// The replicas of a keyspace could not be changed in time. Nothing has changed.
     #[error("the replicas of {name:?} cannot be changed, and nothing was: {reason}")]
@@ -294,6 +297,12 @@ pub enum Invalid {
         /// Its isolation.
         isolation: Isolation,
     },
+    /// The keyspace is run by a system that is there to be compared with, whose replicas tell no changes.
+    #[error("{name:?} is run by a system that is there to be compared with, which tells no changes")]
+    NoFeed {
+        /// The keyspace.
+        name: String,
+    },
     /// The key of a marker holds something else, which is not written over.
     #[error(
         "{key} holds no marker, and nothing was done: give transactions that commit once keys of their own"
@@ -351,7 +360,9 @@ pub enum Invalid {
         isolation: Isolation,
     },
     /// No changes are told of such keyspaces, so there is nothing to be retained.
-    #[error("{isolation} keyspaces tell no changes, so none are retained: leave it out")]
+    #[error(
+        "systems that are there to be compared with tell no changes of {isolation} keyspaces, so none are retained: leave it out"
+    )]
     NoRetention {
         /// The isolation.
         isolation: Isolation,
@@ -774,6 +785,19 @@ fn copies(site: Option<&str>, error: &ReplicasError) -> String {
 
 fn none_or_list(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// The subject of a feed.
+fn followed(name: &str, shard: Option<ShardId>) -> String {
+    shard.map_or_else(|| format!("{name:?}"), |shard| format!("{shard} of {name:?}"))
+}
+
+/// From where on changes are retained.
+fn since(position: &Position) -> String {
+    match position {
+        Position::Timestamp(timestamp) => format!("since {} microseconds after 1970", timestamp.micros),
+        Position::Sites(_) => format!("behind {position}, so many transactions of each site"),
+    }
 }
 
 /// The rest of the text of a refusal: what of a transaction that was to be committed.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quorate_core::changes;
+use quorate_core::changes::{self, Position};
 use quorate_core::command::{Command, Committed, Event, Executed, Failure, NotExecuted, Outcome};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
@@ -223,7 +223,7 @@ impl Port for Fake {
         None
     }
 
-    fn ask_changes(&self, _: NodeId, _: ReplicaId, _: changes::Request) -> Option<ChangesReceiver> {
+    fn ask_changes(&self, _: NodeId, _: ReplicaId, _: changes::Request<Position>) -> Option<ChangesReceiver> {
         None
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::changes;
+use quorate_core::changes::{self, Position};
 use quorate_core::command::{Command, Decided, Event, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::seen::Seen;
@@ -53,7 +53,7 @@ pub(crate) struct ClientHost {
     /// The calls that wait for the content of a replica.
     verifications: Vec<(ReplicaId, Request, oneshot::Sender<Answer>)>,
     /// The consumers that wait for changes, with what they have asked.
-    consumers: Vec<(ReplicaId, changes::Request, ChangesSender)>,
+    consumers: Vec<(ReplicaId, changes::Request<Position>, ChangesSender)>,
     /// The listeners to announcements.
     pub(crate) listening: Listening,
     /// Woken whenever a node was reached, or could not be.
@@ -291,7 +291,7 @@ impl ClientHost {
         &mut self,
         node: NodeId,
         replica: ReplicaId,
-        request: changes::Request,
+        request: changes::Request<Position>,
         turn: &mut Turn<'_>,
     ) -> Option<ChangesReceiver> {
         let link = self.nodes.link_of(node)?;
@@ -622,8 +622,9 @@ impl Host for ClientHost {
                 }
             }
             Packet::ChangesReply { replica, request, answer } => {
-                let asked =
-                    |(of, what, _): &(ReplicaId, changes::Request, _)| *of == replica && *what == request;
+                let asked = |(of, what, _): &(ReplicaId, changes::Request<Position>, _)| {
+                    *of == replica && *what == request
+                };
                 if let Some(position) = self.consumers.iter().position(asked) {
                     // The consumer may be gone.
                     let _ = self.consumers.remove(position).2.send(Ok(answer));
@@ -784,7 +785,7 @@ impl Port for Transport<ClientHost> {
         &self,
         node: NodeId,
         replica: ReplicaId,
-        request: changes::Request,
+        request: changes::Request<Position>,
     ) -> Option<ChangesReceiver> {
         Transport::with(self, |host, turn| host.ask_changes(node, replica, request, turn))
     }

@@ -123,7 +123,7 @@ pub use once::{Marker, Once, Swept};
 pub use options::Options;
 pub use procedures::{Answers, Call, Concluded, InvalidProcedure, ProcedureVersion, Transacted};
 pub use quorate_access as rights;
-pub use quorate_core::changes::{Change, Retention};
+pub use quorate_core::changes::{Addition, Change, Position, Retention};
 pub use quorate_core::command::{Member, Milestone, Outcome};
 pub use quorate_core::comparison::{Rival, System};
 pub use quorate_core::definer::{ChangeProgress, Changed};

@@ -61,6 +61,26 @@ impl Marker {
         Marker { retention, ..self }
     }
 
+    /// Its key.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The answer that is remembered at its key, which a transaction has found to hold this; none if there is none any more. For programs that run attempts by themselves, as
+    /// [`Keyspace::transact_once`] does.
+    ///
+    /// # Errors
+    /// As [`Keyspace::transact_once`].
+    pub fn remembered(&self, held: Option<&Value>) -> Result<Option<Value>> {
+        self.validate()?;
+        self.answer_in(held, clock_now())
+    }
+
+    /// The value that the same transaction writes to the key together with everything else.
+    pub fn remembering(&self, answer: &[u8]) -> Value {
+        self.value(answer, clock_now())
+    }
+
     fn validate(&self) -> Result<()> {
         if self.request.len() > REQUEST_BYTES_MAX {
             return Err(Invalid::MarkerRequest { max: REQUEST_BYTES_MAX }.into());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quorate_core::changes;
+use quorate_core::changes::{self, Position};
 use quorate_core::command::{Begun, Command, ContainerCall, Failure, Freshness, Milestone, SetCall, Shown};
 use quorate_core::topology::Keyspace;
 use quorate_core::{
@@ -37,7 +37,7 @@ pub(crate) trait Port: Send + Sync {
         &self,
         node: NodeId,
         replica: ReplicaId,
-        request: changes::Request,
+        request: changes::Request<Position>,
     ) -> Option<ChangesReceiver>;
 
     /// Ends the host: nothing is sent or received any more.
@@ -48,7 +48,7 @@ pub(crate) trait Port: Send + Sync {
 pub(crate) type ReadOnlyReceivers = (Vec<oneshot::Receiver<Option<Value>>>, oneshot::Receiver<FinishAnswer>);
 
 /// The answer of a replica to a consumer of changes, or why its node does not let it.
-type ToldChanges = Result<changes::Answer, String>;
+type ToldChanges = Result<changes::Answer<Position>, String>;
 pub(crate) type ChangesReceiver = oneshot::Receiver<ToldChanges>;
 pub(crate) type ChangesSender = oneshot::Sender<ToldChanges>;
 
@@ -121,7 +121,7 @@ impl Session {
         &self,
         node: NodeId,
         replica: ReplicaId,
-        request: changes::Request,
+        request: changes::Request<Position>,
     ) -> Option<ChangesReceiver> {
         self.port.ask_changes(node, replica, request)
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyList, PyTuple};
 use tokio::sync::Mutex;
 
 use crate::answers::Timestamp;
@@ -16,7 +16,15 @@ use crate::values::{bytes, optional};
 struct Given {
     page: quorate::ChangePage,
     cursor: String,
-    resolved: quorate::Timestamp,
+    resolved: quorate::Position,
+}
+
+/// How far everything was told: a timestamp, or the text of a position that has a number for each site.
+pub(crate) fn resolved(py: Python<'_>, position: &quorate::Position) -> PyResult<Py<PyAny>> {
+    match position {
+        quorate::Position::Timestamp(timestamp) => Ok(Py::new(py, Timestamp(*timestamp))?.into_any()),
+        quorate::Position::Sites(numbers) => Ok(PyTuple::new(py, numbers)?.unbind().into_any()),
+    }
 }
 
 /// A feed whose pages are given again until they were taken.
@@ -47,7 +55,7 @@ impl Following {
 pub(crate) struct Changes {
     handle: Handle<Arc<Mutex<Following>>>,
     /// Behind the pages that were taken.
-    place: Lock<(String, quorate::Timestamp)>,
+    place: Lock<(String, quorate::Position)>,
 }
 
 impl Changes {
@@ -58,7 +66,7 @@ impl Changes {
         Ok(Py::new(py, Changes { handle, place })?.into_any())
     }
 
-    fn place(&self) -> (String, quorate::Timestamp) {
+    fn place(&self) -> (String, quorate::Position) {
         self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -75,7 +83,7 @@ impl Changes {
 
     /// A page was taken.
     fn take(&self, page: &ChangePage) {
-        let place = (page.cursor.clone(), page.all_resolved);
+        let place = (page.cursor.clone(), page.all_resolved.clone());
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }
 
@@ -85,8 +93,13 @@ impl Changes {
     }
 
     #[getter]
-    fn resolved(&self) -> Timestamp {
-        Timestamp(self.place().1)
+    fn resolved(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        resolved(py, &self.place().1)
+    }
+
+    /// True if the transaction of this name was told, or came before all that is.
+    fn has_passed(&self, timestamp: Timestamp) -> bool {
+        self.place().1.has_passed(timestamp.0)
     }
 }
 
@@ -97,52 +110,65 @@ pub(crate) struct Change {
     timestamp: Timestamp,
     /// The keys with their values; `None` for a key that was deleted.
     writes: Py<PyList>,
+    /// The sets and counters that were changed: their names, an element or `None` of a counter, and by how much.
+    additions: Py<PyList>,
 }
 
 #[pymethods]
 impl Change {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(format!("<Change at {}: {}>", self.timestamp.0, self.writes.bind(py).repr()?))
+        let additions = self.additions.bind(py);
+        let added = if additions.is_empty() { String::new() } else { format!(" {}", additions.repr()?) };
+        Ok(format!("<Change at {}: {}{added}>", self.timestamp.0, self.writes.bind(py).repr()?))
     }
 }
 
 /// The changes of a shard in a stretch of positions.
 #[pyclass(frozen, module = "quorate")]
 pub(crate) struct ChangePage {
-    /// The shard.
+    /// The shard; `None` of a keyspace whose sites all have everything.
     #[pyo3(get)]
-    shard: u32,
+    shard: Option<u32>,
     /// The changes, in the order in which they have committed.
     #[pyo3(get)]
     changes: Py<PyList>,
     /// No change of this shard below comes later.
     #[pyo3(get)]
-    resolved: Timestamp,
+    resolved: Py<PyAny>,
     /// A consumer that goes on from here gets everything that follows this page.
     #[pyo3(get)]
     cursor: String,
     /// No change of any shard below comes later.
-    all_resolved: quorate::Timestamp,
+    all_resolved: quorate::Position,
+    /// The same as `resolved`.
+    position: quorate::Position,
 }
 
 impl ChangePage {
     fn object(py: Python<'_>, given: &Given) -> PyResult<Py<PyAny>> {
         type Written = (Py<PyBytes>, Option<Py<PyBytes>>);
+        type Added = (Py<PyBytes>, Option<Py<PyBytes>>, i64);
         let change = |change: &quorate::Change| -> PyResult<Py<Change>> {
             let write = |write: &quorate::Write| -> Written {
                 (bytes(py, &write.key), optional(py, write.value.as_ref()))
             };
             let writes = PyList::new(py, change.writes.iter().map(write))?.unbind();
-            Py::new(py, Change { timestamp: Timestamp(change.timestamp), writes })
+            let added = |added: &quorate::Addition| -> Added {
+                let element = added.element.as_ref().map(|element| bytes(py, element));
+                (bytes(py, &added.object), element, added.by)
+            };
+            let additions = PyList::new(py, change.additions.iter().map(added))?.unbind();
+            Py::new(py, Change { timestamp: Timestamp(change.timestamp), writes, additions })
         };
-        let Given { page, cursor, resolved } = given;
+        let Given { page, cursor, resolved: all_resolved } = given;
         let changes: Vec<Py<Change>> = page.changes.iter().map(change).collect::<PyResult<_>>()?;
         let page = ChangePage {
-            shard: page.shard.0,
+            shard: page.shard.map(|shard| shard.0),
             changes: PyList::new(py, changes)?.unbind(),
-            resolved: Timestamp(page.resolved),
+            resolved: resolved(py, &page.resolved)?,
             cursor: cursor.clone(),
-            all_resolved: *resolved,
+            all_resolved: all_resolved.clone(),
+            position: page.resolved.clone(),
         };
         Ok(Py::new(py, page)?.into_any())
     }
@@ -150,8 +176,14 @@ impl ChangePage {
 
 #[pymethods]
 impl ChangePage {
-    fn __repr__(&self, py: Python<'_>) -> String {
-        let (shard, count) = (self.shard, self.changes.bind(py).len());
-        format!("<ChangePage of shard {shard}: {count} changes, resolved {}>", self.resolved.0)
+    /// True if the transaction of this timestamp was told by this page and those before it, as far as it has written at this shard.
+    fn has_passed(&self, timestamp: Timestamp) -> bool {
+        self.position.has_passed(timestamp.0)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let shard = self.shard.map_or_else(|| "all sites".to_owned(), |shard| format!("shard {shard}"));
+        let (count, resolved) = (self.changes.bind(py).len(), self.resolved.bind(py).str()?);
+        Ok(format!("<ChangePage of {shard}: {count} changes, resolved {resolved}>"))
     }
 }

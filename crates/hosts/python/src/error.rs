@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use quorate::{Error, Invalid, MissingReplica, Refusal, Token};
 
 use crate::answers::Timestamp;
+use crate::changes;
 use crate::values::bytes;
 
 /// The module that declares the classes.
@@ -119,10 +120,11 @@ fn details(py: Python<'_>, failure: &Error) -> PyResult<Vec<(&'static str, Py<Py
             ]
         }
         Error::ChangesUnavailable { shard, reason, .. } => {
-            vec![("shard", object(py, shard.0)?), ("reason", object(py, reason)?)]
+            vec![("shard", object(py, shard.map(|shard| shard.0))?), ("reason", object(py, reason)?)]
         }
         Error::ChangesTooOld { shard, retained_from, .. } => {
-            vec![("shard", object(py, shard.0)?), ("retained_from", object(py, Timestamp(*retained_from))?)]
+            let retained_from = changes::resolved(py, retained_from)?;
+            vec![("shard", object(py, shard.map(|shard| shard.0))?), ("retained_from", retained_from)]
         }
         Error::SnapshotTooOld { oldest } => vec![("oldest", object(py, Timestamp(*oldest))?)],
         Error::ChangeRefused { name, reason } => {

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::error;
 use crate::handle::Handle;
 use crate::transaction::Transaction;
-use crate::values::{Keys, Named, Octets, Seconds, optional};
+use crate::values::{Keys, Named, Octets, Seconds, bytes, optional};
 
 /// A handle on one keyspace.
 #[pyclass(frozen, module = "quorate._native")]
@@ -180,6 +180,14 @@ impl Keyspace {
         let (keyspace, context) = self.cloned()?;
         let work = async move { keyspace.scan_now(start, end, limit).await };
         context.run(py, work, |py, found| own_page(py, &found))
+    }
+
+    fn sweep_markers(&self, py: Python<'_>, start: Octets, end: Octets) -> PyResult<Py<PyAny>> {
+        let (keyspace, context) = self.cloned()?;
+        let work = async move { keyspace.sweep_markers(start, end).await };
+        context.run(py, work, |py, swept| {
+            (swept.deleted, swept.next.map(|next| bytes(py, &next))).into_py_any(py)
+        })
     }
 
     fn changes(&self, py: Python<'_>, cursor: Option<String>) -> PyResult<Py<PyAny>> {

@@ -35,6 +35,7 @@ mod database;
 mod error;
 mod handle;
 mod keyspace;
+mod once;
 mod operations;
 mod runtime;
 mod transaction;
@@ -71,6 +72,10 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<answers::ProcedureVersion>()?;
     module.add_class::<answers::KeyspaceInfo>()?;
     module.add_class::<answers::DroppedKeyspace>()?;
+    module.add_function(wrap_pyfunction!(once::remembered, module)?)?;
+    module.add_function(wrap_pyfunction!(once::remembering, module)?)?;
+    module.add_class::<once::Marker>()?;
+    module.add_class::<once::Once>()?;
     module.add_class::<changes::Changes>()?;
     module.add_class::<changes::Change>()?;
     module.add_class::<changes::ChangePage>()?;

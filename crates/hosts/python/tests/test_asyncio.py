@@ -236,3 +236,24 @@ def test_both_interfaces_have_the_same_names():
             if callable(one):
                 assert inspect.signature(one) == inspect.signature(other), f"{kind}.{name}"
             assert one.__doc__, f"{kind}.{name}"
+
+
+def test_a_transaction_with_a_marker_commits_once(cluster, strict, key):
+    async def pay():
+        async with quorate.aio.connect(cluster.address) as db:
+            keyspace = await db.keyspace(strict.name)
+            marker = quorate.Marker(f"{key}/paid")
+
+            async def body(txn, left):
+                txn.put(key, left)
+                return left
+
+            first = await keyspace.transact_once(marker, body, "70")
+            again = await keyspace.transact_once(marker, body, "40")
+            await keyspace.transact_once(quorate.Marker(f"{key}/over", retention=0), body, "70")
+            return first, again, await keyspace.sweep_markers(f"{key}/", f"{key}0")
+
+    first, again, swept = asyncio.run(pay())
+    assert (first.answer, first.is_repeat, again.answer, again.is_repeat) == (b"70", False, b"70", True)
+    assert swept == (1, None)
+    assert strict.get(key) == b"70"

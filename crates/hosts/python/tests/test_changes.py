@@ -6,7 +6,7 @@ import pytest
 import quorate
 import quorate.aio
 
-WITH_FEEDS = ["strict", "serializable", "snapshot"]
+WITH_FEEDS = ["strict", "serializable", "snapshot", "parallel-snapshot"]
 
 
 @pytest.fixture(params=WITH_FEEDS)
@@ -17,10 +17,10 @@ def followed(request, keyspaces):
 def told_until(changes, timestamp):
     """The writes that are told, up to a timestamp and with it."""
     writes = []
-    while changes.resolved <= timestamp:
+    while not changes.has_passed(timestamp):
         page = next(changes)
         for change in page.changes:
-            assert change.timestamp < page.resolved
+            assert page.has_passed(change.timestamp)
             writes += [(change.timestamp, *write) for write in change.writes]
     return writes
 
@@ -49,11 +49,26 @@ def test_a_key_and_a_prefix_are_watched(followed, key):
     assert {name for _, name, _ in told_until(several, last)} == {f"{key}{end}".encode() for end in ["", "/a", "/b"]}
 
 
-def test_what_is_no_cursor_is_refused(followed, parallel_snapshot):
+def test_what_is_no_cursor_is_refused(followed):
     with pytest.raises(quorate.Invalid, match="is no cursor"):
         followed.changes("yesterday")
-    with pytest.raises(quorate.Invalid):
-        parallel_snapshot.changes()
+
+
+def test_sets_and_counters_are_told_as_what_was_added(parallel_snapshot, key):
+    changes = parallel_snapshot.watch_prefix(key)
+    with parallel_snapshot.transaction() as txn:
+        txn.put(f"{key}/post", "1")
+        txn.set_add(f"{key}/likes", "ada")
+        txn.counter_add(f"{key}/stock", 7)
+    told = []
+    while not changes.has_passed(txn.receipt.timestamp):
+        page = next(changes)
+        assert page.shard is None
+        told += page.changes
+    [change] = told
+    assert change.writes == [(f"{key}/post".encode(), b"1")]
+    assert change.additions == [(f"{key}/likes".encode(), b"ada", 1), (f"{key}/stock".encode(), None, 7)]
+    assert isinstance(changes.resolved, tuple) and f"{key}/stock" in repr(change)
 
 
 def test_asyncio_follows_as_well(cluster, followed, key):
@@ -99,5 +114,4 @@ def test_so_much_is_retained_as_was_asked_for(db):
     for wrong in [{"retain": 90_000}, {"retain_bytes": 1 << 40}]:
         with pytest.raises(quorate.Invalid, match="retain changes for 24 hours"):
             db.create_keyspace("too-much", **wrong)
-    with pytest.raises(quorate.Invalid, match="tell no changes"):
-        db.create_keyspace("too-much", "parallel-snapshot", retain=60)
+    assert db.create_keyspace("retaining-too", "parallel-snapshot", retain=60).changes().cursor

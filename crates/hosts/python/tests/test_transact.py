@@ -117,3 +117,49 @@ def test_an_async_function_is_refused(strict):
 
     with pytest.raises(TypeError, match="quorate.aio"):
         strict.transact(body)
+
+
+def test_a_transaction_with_a_marker_commits_once(keyspaces, key):
+    for keyspace in keyspaces.values():
+        marker = quorate.Marker(f"{{{key}}}/paid", request="order 1007")
+        runs = []
+
+        def pay(txn, amount, runs=runs):
+            runs.append(amount)
+            left = int(txn.get(f"{{{key}}}/balance") or b"100") - amount
+            txn.put(f"{{{key}}}/balance", str(left))
+            return str(left)
+
+        paid = keyspace.transact_once(marker, pay, 30)
+        assert (paid.answer, paid.is_repeat, paid.receipt.attempts) == (b"70", False, 1)
+        again = keyspace.transact_once(marker, pay, 30)
+        assert (again.answer, again.is_repeat, again.receipt) == (b"70", True, None)
+        assert runs == [30]
+        assert "a repeat" in repr(again)
+        with pytest.raises(quorate.Invalid):
+            keyspace.transact_once(quorate.Marker(marker.key, request="order 1008"), pay, 30)
+        with pytest.raises(quorate.Invalid):
+            keyspace.transact_once(quorate.Marker(f"{{{key}}}/balance"), pay, 30)
+        assert keyspace.get(f"{{{key}}}/balance") == b"70"
+
+
+def test_a_marker_is_forgotten_after_its_time_and_swept(strict, key):
+    marker = quorate.Marker(f"{key}/paid", retention=0)
+    for _ in range(2):
+        assert not strict.transact_once(marker, lambda txn: b"done").is_repeat
+    assert strict.sweep_markers(f"{key}/", f"{key}0") == (1, None)
+    assert strict.get(marker.key) is None
+
+
+def test_a_function_that_fails_leaves_no_answer(strict, key):
+    marker = quorate.Marker(f"{key}/paid")
+
+    def fail(txn):
+        raise LookupError("nobody is there")
+
+    with pytest.raises(LookupError):
+        strict.transact_once(marker, fail)
+    with pytest.raises(TypeError):
+        strict.transact_once(marker, lambda txn: 7)
+    assert strict.get(marker.key) is None
+    assert not strict.transact_once(marker, lambda txn: "done").is_repeat

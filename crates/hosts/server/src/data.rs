@@ -414,8 +414,9 @@ impl Placement {
 
     /// True if its replicas tell consumers what has committed.
     pub(crate) fn tells_changes(&self) -> bool {
-        let is_shard = self.shards.is_none_or(|shards| shards.contains(self.replica.shard));
-        self.isolation.tells_changes() && self.comparison.is_none() && is_shard
+        let is_founder = self.shards.is_none_or(|shards| shards.contains(self.replica.shard));
+        let is_shard = is_founder || self.joined.contains(&self.replica.shard);
+        self.comparison.is_none() && is_shard
     }
 
     /// The groups of the keyspace as they were when the replica was created.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::changes;
+use quorate_core::changes::{self, Position};
 use quorate_core::command::Decided;
 use quorate_core::lives::{Life, Remembered};
 use quorate_core::topology::{Keyspace, Topology};
@@ -159,16 +159,16 @@ pub enum Packet {
         /// The replica.
         replica: ReplicaId,
         /// From which position on, and of which keys.
-        request: changes::Request,
+        request: changes::Request<Position>,
     },
     /// The answer to [`Packet::Changes`].
     ChangesReply {
         /// The replica.
         replica: ReplicaId,
         /// The request that was made.
-        request: changes::Request,
+        request: changes::Request<Position>,
         /// The changes, or why there are none.
-        answer: changes::Answer,
+        answer: changes::Answer<Position>,
     },
     /// Server → client and node, and once more whenever it changes: whether my disk has room. Shards that would have no majority
     /// without nodes of which it has none take no writes.

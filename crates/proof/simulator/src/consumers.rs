@@ -7,13 +7,15 @@
 //! * each transaction that a client knows to have committed and written, once;
 //! * what any replica retains of the same stretch is the same, as far as it was told, in the same order;
 //! * the versions that replicas hold at the end are among what was told.
+//!
+//! A `parallel-snapshot` keyspace has two consumers, which ask the replicas of all sites: each is told what every site has committed, causes before effects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use quorate_core::changes::{Answer, Change, Follower, Outcome, Page, Request, Retention};
+use quorate_core::changes::{Answer, Change, Follower, Outcome, Page, Position, Request, Retention};
 use quorate_core::hosted::{HostedReplica, StoredVersion};
-use quorate_core::{Instant, KeyRange, Random, ReplicaIndex, ShardId, Timestamp};
+use quorate_core::{Instant, KeyRange, Random, ReplicaId, ShardId, Timestamp};
 
 use crate::cluster::Cluster;
 use crate::fault::Fault;
@@ -59,29 +61,43 @@ pub(crate) struct Consumers {
     follows: bool,
 }
 
-/// A consumer of a shard.
+/// A consumer of a shard, or of a keyspace whose sites have all of it.
 #[derive(Debug)]
 struct Consumer {
-    shard: ShardId,
+    shard: Option<ShardId>,
     bytes_max: u64,
     follower: Follower,
     /// The stretches that it was told without interruption.
     told: Vec<Stretch>,
     /// An answer that it hears once more.
-    late: Option<(Request, Answer)>,
+    late: Option<(Request<Position>, Answer<Position>)>,
 }
 
 /// The changes that were told from one position up to another.
 #[derive(Clone, Debug)]
 pub struct Stretch {
-    /// The shard.
-    pub shard: ShardId,
+    /// The shard; none of a keyspace whose sites have all of it.
+    pub shard: Option<ShardId>,
     /// The first position.
-    pub from: Timestamp,
+    pub from: Position,
     /// The first position behind it.
-    pub to: Timestamp,
+    pub to: Position,
     /// The changes, in the order in which they were told.
     pub changes: Vec<Change>,
+    /// Of each change, where transactions have snapshots: what its transaction has seen.
+    pub causes: Vec<Position>,
+}
+
+impl Stretch {
+    /// A stretch in which nothing was told yet.
+    pub fn begin(shard: Option<ShardId>, at: Position) -> Self {
+        Stretch { shard, from: at.clone(), to: at, changes: Vec::new(), causes: Vec::new() }
+    }
+
+    /// True if a transaction of this name lies in it.
+    pub fn spans(&self, name: Timestamp) -> bool {
+        self.to.has_passed(name) && !self.from.has_passed(name)
+    }
 }
 
 impl Consumers {
@@ -92,7 +108,11 @@ impl Consumers {
             return None;
         }
         let mut random = Random::stream(cluster.scenario.seed, "what consumers do");
-        let shards = cluster.shards().into_iter().flat_map(|shard| [shard; PER_SHARD]);
+        let followed: Vec<Option<ShardId>> = match S::ISOLATION.stands_in_sites() {
+            true => vec![None],
+            false => cluster.shards().into_iter().map(Some).collect(),
+        };
+        let shards = followed.into_iter().flat_map(|shard| [shard; PER_SHARD]);
         let consumers = shards.map(|shard| Consumer::new(shard, &mut random)).collect();
         Some(Consumers { random, consumers, follows: true })
     }
@@ -125,22 +145,24 @@ impl Consumers {
         let lost = cluster.shard_losses.lost().map(|lost| lost.shard);
         let void = cluster.accepted_losses.loss().map(|loss| &loss.groups);
         let is_kept = |shard| Some(shard) != lost && void.is_none_or(|groups| !groups.contains(&shard));
-        self.consumers.retain(|consumer| is_kept(consumer.shard));
+        self.consumers.retain(|consumer| consumer.shard.is_none_or(is_kept));
     }
 
-    /// True if everything up to a timestamp was told.
-    pub(crate) fn have_come_to(&self, latest: Timestamp) -> bool {
-        self.consumers.iter().all(|consumer| consumer.follower.position() > Some(latest))
+    /// True if the transactions of these names were told.
+    pub(crate) fn have_come_to(&self, last: &[Timestamp]) -> bool {
+        self.consumers.iter().all(|consumer| consumer.has_come_to(last))
     }
 
     /// How far those are that have not come so far.
-    pub(crate) fn behind(&self, latest: Timestamp) -> Vec<String> {
-        let is_behind = |consumer: &&Consumer| consumer.follower.position() <= Some(latest);
+    pub(crate) fn behind(&self, last: &[Timestamp]) -> Vec<String> {
         let tell = |consumer: &Consumer| {
             let (position, reason) = (consumer.follower.position(), consumer.follower.reason());
-            format!("a consumer of {} is at {position:?}, and not behind {latest}: {reason}", consumer.shard)
+            format!(
+                "a consumer of {:?} is at {position:?}, and not behind {last:?}: {reason}",
+                consumer.shard
+            )
         };
-        self.consumers.iter().filter(is_behind).map(tell).collect()
+        self.consumers.iter().filter(|consumer| !consumer.has_come_to(last)).map(tell).collect()
     }
 
     /// Judges what was told.
@@ -149,51 +171,66 @@ impl Consumers {
         cluster: &Cluster<S>,
         written: &BTreeMap<Timestamp, BTreeSet<ShardId>>,
         stored: &[(ShardId, Vec<StoredVersion>)],
+        ends: &BTreeMap<u64, u64>,
     ) -> Finding {
         let stretches: Vec<Stretch> =
             self.consumers.iter().flat_map(|consumer| consumer.told.iter().cloned()).collect();
         let mut retold = Vec::new();
         for stretch in &stretches {
-            for server in cluster.members().filter(|server| cluster.replica(*server).shard == stretch.shard) {
+            let is_asked =
+                |server: &usize| stretch.shard.is_none_or(|shard| cluster.replica(*server).shard == shard);
+            for server in cluster.members().filter(is_asked) {
                 let Some(replica) = cluster.world.server(server) else { continue };
-                let mut tell = |request: &Request| replica.changes(request);
+                let mut tell = |request: &Request<Position>| replica.changes(request);
                 if let Some(again) = tell_again(stretch, &mut tell) {
                     retold.push(Retold { by: cluster.replica(server), stretch: again });
                 }
             }
+        }
+        if S::ISOLATION.stands_in_sites() {
+            let may_be_lost = S::copies_min(&cluster.scenario.settings)
+                .is_some_and(|copies| cluster.losses.count() >= copies);
+            let ends = (ends, may_be_lost);
+            return invariants::changes_of_sites_are_told_once(&stretches, &retold, written, stored, ends);
         }
         invariants::changes_are_told_once(&stretches, &retold, (written, S::ORDERS_BY_NAME), stored)
     }
 }
 
 impl Consumer {
-    fn new(shard: ShardId, random: &mut Random) -> Self {
+    fn new(shard: Option<ShardId>, random: &mut Random) -> Self {
         let bytes_max = [1, 300, u64::MAX][random.index(3)];
         Consumer { shard, bytes_max, follower: follower(None, Vec::new()), told: Vec::new(), late: None }
     }
 
+    fn has_come_to(&self, last: &[Timestamp]) -> bool {
+        let position = self.follower.position();
+        position.is_some_and(|position| last.iter().all(|last| position.has_passed(*last)))
+    }
+
     fn ask<S: System>(&mut self, cluster: &mut Cluster<S>, random: &mut Random) {
         let now = cluster.world.now();
-        let servers: Vec<usize> =
-            cluster.members().filter(|server| cluster.replica(*server).shard == self.shard).collect();
-        let mut members: Vec<ReplicaIndex> =
-            servers.iter().map(|server| cluster.replica(*server).index).collect();
+        let is_asked =
+            |server: &usize| self.shard.is_none_or(|shard| cluster.replica(*server).shard == shard);
+        let servers: Vec<usize> = cluster.members().filter(is_asked).collect();
+        let mut members: Vec<ReplicaId> = servers.iter().map(|server| cluster.replica(*server)).collect();
         if random.chance(BEGINS_AGAIN) {
             random.shuffle(&mut members);
-            self.follower = follower(self.follower.position(), members);
+            self.follower = follower(self.follower.position().cloned(), members);
         } else {
             self.follower.change_members(members);
         }
         if let Some((request, answer)) = self.late.take() {
             let outcome = self.follower.on_answer(&request, answer, now);
-            self.hear(outcome);
+            self.hear(outcome, Vec::new());
         }
         for _ in 0..PAGES_AT_ONCE {
-            let Some((index, request)) = self.follower.next() else { return };
+            let Some((member, request)) = self.follower.next() else { return };
             let request = Request { bytes_max: self.bytes_max, ..request };
-            let server = servers.iter().copied().find(|server| cluster.replica(*server).index == index);
+            let server = servers.iter().copied().find(|server| cluster.replica(*server) == member);
             let answer = server.and_then(|server| answer(cluster, server, &request));
             let answer = answer.filter(|_| !random.chance(UNANSWERED));
+            let causes = causes_of(cluster, server, answer.as_ref());
             let outcome = match answer {
                 None => self.follower.on_silence(now),
                 Some(answer) => {
@@ -203,22 +240,23 @@ impl Consumer {
                     self.follower.on_answer(&request, answer, now)
                 }
             };
-            if !self.hear(outcome) {
+            if !self.hear(outcome, causes) {
                 return;
             }
         }
     }
 
     /// Takes in what an answer has come to. True if more can be asked for at once.
-    fn hear(&mut self, outcome: Outcome) -> bool {
+    fn hear(&mut self, outcome: Outcome, causes: Vec<Position>) -> bool {
         match outcome {
             Outcome::Page(Page { from, to, changes, is_last }) => {
-                match self.told.last_mut().filter(|stretch| stretch.to == from) {
-                    Some(stretch) => {
-                        stretch.to = to;
-                        stretch.changes.extend(changes);
-                    }
-                    None => self.told.push(Stretch { shard: self.shard, from, to, changes }),
+                if self.told.last().is_none_or(|stretch| stretch.to != from) {
+                    self.told.push(Stretch::begin(self.shard, from));
+                }
+                if let Some(stretch) = self.told.last_mut() {
+                    stretch.to = to;
+                    stretch.changes.extend(changes);
+                    stretch.causes.extend(causes);
                 }
                 !is_last
             }
@@ -233,12 +271,27 @@ impl Consumer {
     }
 }
 
-fn follower(position: Option<Timestamp>, members: Vec<ReplicaIndex>) -> Follower {
+/// What the transactions have seen that a server has told just now.
+fn causes_of<S: System>(
+    cluster: &Cluster<S>,
+    server: Option<usize>,
+    answer: Option<&Answer<Position>>,
+) -> Vec<Position> {
+    let replica = server.and_then(|server| cluster.world.server(server));
+    let (Some(replica), Some(Answer::Page(page))) = (replica, answer) else { return Vec::new() };
+    page.changes.iter().filter_map(|change| S::causes(replica, change.timestamp)).collect()
+}
+
+fn follower(position: Option<Position>, members: Vec<ReplicaId>) -> Follower {
     Follower::new(position, KeyRange { from: Default::default(), to: None }, members, Instant::START)
 }
 
 /// The answer of a server, if it is up.
-fn answer<S: System>(cluster: &mut Cluster<S>, server: usize, request: &Request) -> Option<Answer> {
+fn answer<S: System>(
+    cluster: &mut Cluster<S>,
+    server: usize,
+    request: &Request<Position>,
+) -> Option<Answer<Position>> {
     cluster.world.server(server)?;
     if let Some(command) = S::Server::follow() {
         cluster.world.command_server(server, command);
@@ -248,19 +301,28 @@ fn answer<S: System>(cluster: &mut Cluster<S>, server: usize, request: &Request)
 }
 
 /// The changes of the same stretch by a replica, as far as it has come and retains all of it.
-fn tell_again(stretch: &Stretch, tell: &mut impl FnMut(&Request) -> Answer) -> Option<Stretch> {
-    let mut again = Stretch { to: stretch.from, changes: Vec::new(), ..*stretch };
+fn tell_again(
+    stretch: &Stretch,
+    tell: &mut impl FnMut(&Request<Position>) -> Answer<Position>,
+) -> Option<Stretch> {
+    let mut again = Stretch::begin(stretch.shard, stretch.from.clone());
     loop {
-        match tell(&Request::all(Some(again.to))) {
+        match tell(&Request::all(Some(again.to.clone()))) {
             Answer::Page(page) => {
                 let is_last = page.is_last;
                 again.changes.extend(page.changes);
                 again.to = page.to;
-                if is_last || again.to >= stretch.to {
-                    again.changes.retain(|change| change.timestamp < stretch.to);
-                    again.to = again.to.min(stretch.to);
+                if is_last || again.to.includes(&stretch.to) {
+                    again.changes.retain(|change| stretch.to.has_passed(change.timestamp));
+                    again.to = again.to.meet(&stretch.to);
                     return Some(again);
                 }
+            }
+            // Another site may have what this one lacks.
+            Answer::Unable { .. } if again.to != again.from => {
+                again.changes.retain(|change| stretch.to.has_passed(change.timestamp));
+                again.to = again.to.meet(&stretch.to);
+                return Some(again);
             }
             Answer::TooOld { .. } | Answer::Unable { .. } => return None,
         }

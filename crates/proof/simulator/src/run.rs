@@ -21,7 +21,7 @@ use quorate_checker::{
 use quorate_core::command::Event;
 use quorate_core::hosted::{Holdings, HostedReplica, News, StoredVersion};
 use quorate_core::invariant::Violation;
-use quorate_core::{Instant, Machine, ReplicaId};
+use quorate_core::{Instant, Machine, ReplicaId, Timestamp};
 
 use crate::backups::Backups;
 use crate::clients::Clients;
@@ -676,24 +676,30 @@ impl<S: System> Simulation<S> {
         if self.consumers.is_none() {
             return;
         }
-        let latest = self.clients.latest();
+        // Transactions that were lost with their site are told to nobody.
+        let ends = self.cluster.ends_of_sites();
+        let is_kept = |name: &&Timestamp| ends.get(&name.client.0).is_none_or(|last| name.micros <= *last);
+        let last: Vec<Timestamp> = match S::ISOLATION.stands_in_sites() {
+            true => self.clients.written.keys().filter(is_kept).copied().collect(),
+            false => vec![self.clients.latest()],
+        };
         if let Some(consumers) = &mut self.consumers {
             consumers.give_up_lost(&self.cluster);
         }
         let limit = self.cluster.instant_after(CATCHING_UP_MAX);
         self.until(limit, |simulation| {
-            simulation.consumers.as_ref().is_none_or(|consumers| consumers.have_come_to(latest))
+            simulation.consumers.as_ref().is_none_or(|consumers| consumers.have_come_to(&last))
         });
         let Some(mut consumers) = self.consumers.take() else { return };
         consumers.end();
-        let behind = consumers.behind(latest);
+        let behind = consumers.behind(&last);
         note(
             &mut self.report,
             Invariant::Liveness,
             invariants::everything_ends("when changes were to be told", &behind),
         );
         let stored: Vec<_> = stored.iter().map(|(id, held)| (id.shard, held.clone())).collect();
-        let finding = consumers.judge(&self.cluster, &self.clients.written, &stored);
+        let finding = consumers.judge(&self.cluster, &self.clients.written, &stored, &ends);
         note(&mut self.report, Invariant::Changes, finding);
     }
 

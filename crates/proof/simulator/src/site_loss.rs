@@ -103,6 +103,11 @@ impl SiteLosses {
         self.lost.push(shard);
     }
 
+    /// How many sites are lost, or were taken out.
+    pub(crate) fn count(&self) -> usize {
+        self.lost.len()
+    }
+
     /// True if a site is lost, or was taken out; or if a shard is that nobody takes out.
     pub(crate) fn has_lost(&self, shard: ShardId) -> bool {
         self.lost.contains(&shard)

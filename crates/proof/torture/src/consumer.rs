@@ -1,12 +1,12 @@
 //! A consumer of changes beside the clients: it follows the keyspace from its creation, begins again from its cursor every few seconds, and in the end must have been
 //! told what leads from nothing to what the keyspace holds, each change once and those of each shard in their order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use quorate::{
-    ChangePage, Changes, Cursor, CutEntry, Database, Error, Isolation, Key, Keyspace, ShardId, Timestamp,
-    Value, Write,
+    Addition, Change, ChangePage, Changes, Cursor, CutEntry, Database, Error, Isolation, Key, Keyspace,
+    Position, Timestamp, Value, Write,
 };
 use quorate_cluster::Failure;
 use tokio::sync::watch;
@@ -26,7 +26,7 @@ const TROUBLES_MAX: usize = 5;
 
 /// A consumer under way.
 pub(crate) struct Consumer {
-    until: watch::Sender<Option<Timestamp>>,
+    until: watch::Sender<Option<Position>>,
     task: JoinHandle<Consumed>,
 }
 
@@ -43,8 +43,10 @@ pub struct Consumed {
     may_share: bool,
     /// The mistakes that it has found.
     troubles: Vec<String>,
-    last: BTreeMap<ShardId, Timestamp>,
-    state: BTreeMap<Key, (Timestamp, Option<Value>)>,
+    /// The last change of each shard, or of each local site.
+    last: BTreeMap<u64, Timestamp>,
+    /// All changes, in the order in which they were told.
+    told: Vec<Change>,
 }
 
 impl Consumer {
@@ -63,16 +65,19 @@ impl Consumer {
         db: &Database,
         keyspace: &Keyspace,
     ) -> Result<(Consumed, Vec<String>), Failure> {
-        let (state, end) = read_all(db, keyspace).await?;
+        let held = read_all(db, keyspace).await?;
         // The task may have ended by itself, and tells why.
-        let _ = self.until.send(Some(end));
+        let _ = self.until.send(Some(held.at.clone()));
         let mut consumed =
             self.task.await.map_err(|_| Failure::failed("the consumer of changes has panicked"))?;
-        let told = consumed.state.iter().filter_map(|(key, (_, value))| Some((key.clone(), value.clone()?)));
-        let told: BTreeMap<Key, Value> = told.collect();
-        for key in state.keys().chain(told.keys()).filter(|key| state.get(*key) != told.get(*key)) {
-            let (holds, was_told) = (state.get(key), told.get(key));
+        let told = consumed.leads_to(held.at);
+        for key in differences(&held.values, &told.values) {
+            let (holds, was_told) = (held.values.get(&key), told.values.get(&key));
             consumed.note(format!("{key:?} holds {holds:?}, and the consumer was told {was_told:?}"));
+        }
+        for counted in differences(&held.counts, &told.counts) {
+            let (holds, was_told) = (held.counts.get(&counted), told.counts.get(&counted));
+            consumed.note(format!("{counted:?} counts {holds:?}, and the consumer was told {was_told:?}"));
         }
         let troubles = std::mem::take(&mut consumed.troubles);
         Ok((consumed, troubles))
@@ -82,18 +87,18 @@ impl Consumer {
 async fn follow(
     keyspace: Keyspace,
     mut changes: Changes,
-    wanted: watch::Receiver<Option<Timestamp>>,
+    wanted: watch::Receiver<Option<Position>>,
 ) -> Consumed {
     let may_share = keyspace.isolation() == Isolation::Serializable;
     let mut consumed = Consumed { may_share, ..Consumed::default() };
     let (mut born, mut heard) = (Instant::now(), Instant::now());
     let mut ending = None;
     loop {
-        let until = *wanted.borrow();
-        if until.is_some_and(|until| changes.resolved() >= until) {
+        let until = wanted.borrow().clone();
+        if until.as_ref().is_some_and(|until| changes.resolved().includes(until)) {
             return consumed;
         }
-        let since = until.map(|_| *ending.get_or_insert_with(Instant::now));
+        let since = until.as_ref().map(|_| *ending.get_or_insert_with(Instant::now));
         if since.is_some_and(|since| since.elapsed() > PATIENCE) {
             let resolved = changes.resolved();
             consumed.note(format!("the consumer has come to {resolved}, and not to the end at {until:?}"));
@@ -136,36 +141,74 @@ impl Consumed {
         }
     }
 
+    /// What the changes lead to that lie before a position: of a keyspace in local sites, the site that was read may not have heard of all that another one has told.
+    fn leads_to(&self, at: Position) -> Held {
+        let (mut values, mut counts) = (BTreeMap::new(), BTreeMap::new());
+        for change in self.told.iter().filter(|change| at.has_passed(change.timestamp)) {
+            for Write { key, value } in &change.writes {
+                match value {
+                    Some(value) => _ = values.insert(key.clone(), value.clone()),
+                    None => _ = values.remove(key),
+                }
+            }
+            for Addition { object, element, by } in &change.additions {
+                *counts.entry((object.clone(), element.clone())).or_default() += by;
+            }
+        }
+        counts.retain(|_, count| *count != 0);
+        Held { at, values, counts }
+    }
+
     fn take(&mut self, page: ChangePage) {
         for change in page.changes {
             let timestamp = change.timestamp;
             self.changes += 1;
-            if timestamp >= page.resolved {
+            if !page.resolved.has_passed(timestamp) {
                 self.note(format!("{timestamp} is told, and {} is resolved", page.resolved));
             }
+            let part = page.shard.map_or(timestamp.client.0, |shard| u64::from(shard.0));
             let is_wrong = |last: &Timestamp| *last > timestamp || *last == timestamp && !self.may_share;
-            if let Some(last) = self.last.insert(page.shard, timestamp).filter(is_wrong) {
-                self.note(format!("{}: {timestamp} is told after {last}", page.shard));
+            if let Some(last) = self.last.insert(part, timestamp).filter(is_wrong) {
+                self.note(format!("{part}: {timestamp} is told after {last}"));
             }
-            for Write { key, value } in change.writes {
-                self.state.insert(key, (timestamp, value));
-            }
+            self.told.push(change);
         }
     }
 }
 
+/// What a keyspace holds at a position.
+struct Held {
+    at: Position,
+    values: BTreeMap<Key, Value>,
+    /// The counts of elements and of counters that are not zero.
+    counts: BTreeMap<(Key, Option<Key>), i64>,
+}
+
+/// What one of two has that the other has not, or has otherwise.
+fn differences<K: Ord + Clone, V: PartialEq>(one: &BTreeMap<K, V>, other: &BTreeMap<K, V>) -> Vec<K> {
+    let names = one.keys().chain(other.keys()).filter(|name| one.get(*name) != other.get(*name));
+    let names: BTreeSet<K> = names.cloned().collect();
+    names.into_iter().collect()
+}
+
 /// Everything that a keyspace holds, to which nobody writes any more, and where a consumer has come to the end of it.
-async fn read_all(db: &Database, keyspace: &Keyspace) -> quorate::Result<(BTreeMap<Key, Value>, Timestamp)> {
+async fn read_all(db: &Database, keyspace: &Keyspace) -> quorate::Result<Held> {
     let cut = db.cut(keyspace.name(), CUT_PATIENCE).await?;
-    let mut all = BTreeMap::new();
+    let (mut values, mut counts) = (BTreeMap::new(), BTreeMap::new());
     for shard in cut.shards() {
         let mut reader = cut.reader(shard);
         while let Some(page) = reader.next().await? {
-            all.extend(page.into_iter().filter_map(|entry| match entry {
-                CutEntry::Value { key, value } => Some((key, value)),
-                _ => None,
-            }));
+            for entry in page {
+                match entry {
+                    CutEntry::Value { key, value } => drop(values.insert(key, value)),
+                    CutEntry::Count { set, element, count } => {
+                        counts.insert((set, Some(element)), count);
+                    }
+                    CutEntry::Counter { counter, value } => drop(counts.insert((counter, None), value)),
+                    CutEntry::Procedure { .. } => {}
+                }
+            }
         }
     }
-    Ok((all, cut.cursor()?.resolved()))
+    Ok(Held { at: cut.cursor()?.resolved(), values, counts })
 }

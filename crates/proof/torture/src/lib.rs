@@ -265,7 +265,7 @@ impl Options {
 
     /// True if a consumer of changes follows the keyspace: it has a feed, and all nodes know of that.
     fn is_followed(&self) -> bool {
-        self.isolation.tells_changes() && self.baseline.is_none() && self.upgrade_from.is_none()
+        self.baseline.is_none() && self.upgrade_from.is_none()
     }
 
     fn is_possible(&self, fault: Fault) -> bool {

@@ -1,6 +1,6 @@
 //! How a serializable keyspace's replicas are hosted.
 
-use quorate_core::changes;
+use quorate_core::changes::{self, Position};
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{Admission, Held, Holdings, HostedOnLog, Seat, StoredVersion, Urgency};
 use quorate_core::landmark::{FewKeys, Landmark};
@@ -60,8 +60,8 @@ impl<A: Application> HostedOnLog for Replica<A> {
         Some(ReplicaCommand::Follow)
     }
 
-    fn changes(&self, request: &changes::Request) -> changes::Answer {
-        Replica::changes(self, request)
+    fn changes(&self, request: &changes::Request<Position>) -> changes::Answer<Position> {
+        request.answered_by(|request| Replica::changes(self, request))
     }
 
     fn retained(&self) -> changes::Retained {

@@ -1,6 +1,6 @@
 //! How replicas of STR are hosted.
 
-use quorate_core::changes;
+use quorate_core::changes::{self, Position};
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
     Admission, Held, Holdings, HostedOnLog, Seat, Speculating, StoredVersion, Urgency,
@@ -84,9 +84,9 @@ impl HostedOnLog for Replica {
         Some(ReplicaCommand::Follow)
     }
 
-    fn changes(&self, request: &changes::Request) -> changes::Answer {
+    fn changes(&self, request: &changes::Request<Position>) -> changes::Answer<Position> {
         match self {
-            Replica::Shard(shard) => shard.changes(request),
+            Replica::Shard(shard) => request.answered_by(|request| shard.changes(request)),
             Replica::Home(_) => changes::Answer::unable("it belongs to a home, which holds no keys"),
         }
     }

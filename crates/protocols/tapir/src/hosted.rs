@@ -1,7 +1,7 @@
 //! How a strict keyspace's replicas are hosted.
 
 use quorate_core::attic::Memory;
-use quorate_core::changes;
+use quorate_core::changes::{self, Position};
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
     Admission, Health, Held, Holdings, HostedReplica, News, Seat, StoredVersion, Urgency,
@@ -86,8 +86,8 @@ impl HostedReplica for Replica {
         Some(ReplicaCommand::Follow)
     }
 
-    fn changes(&self, request: &changes::Request) -> changes::Answer {
-        Replica::changes(self, request)
+    fn changes(&self, request: &changes::Request<Position>) -> changes::Answer<Position> {
+        request.answered_by(|request| Replica::changes(self, request))
     }
 
     fn retained(&self) -> changes::Retained {

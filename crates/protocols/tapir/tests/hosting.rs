@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::changes;
-use quorate_core::changes::Retention;
+use quorate_core::changes::{Position, Retention};
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{Boot, Held, Holdings, HostedReplica, Seat, Shards, Urgency};
 use quorate_core::machine::{InputOf, OutboxOf};
@@ -304,9 +304,10 @@ fn a_promise_that_nobody_needs_any_more_is_known_to_be_left() {
 /// The answer to a consumer of changes from a timestamp on: the changes by timestamp, and what comes next.
 fn told(replica: &Hosted, from: u64) -> (Vec<u64>, u64) {
     let from = Timestamp { client: ClientId(0), ..at(from) };
-    match HostedReplica::changes(&replica.replica, &changes::Request::all(Some(from))) {
+    match HostedReplica::changes(&replica.replica, &changes::Request::all(Some(from.into()))) {
         changes::Answer::Page(page) => {
-            (page.changes.iter().map(|change| change.timestamp.micros).collect(), page.to.micros)
+            let Position::Timestamp(to) = page.to else { panic!("{page:?}") };
+            (page.changes.iter().map(|change| change.timestamp.micros).collect(), to.micros)
         }
         other => panic!("{other:?}"),
     }
@@ -340,9 +341,12 @@ fn a_consumer_that_is_too_late_is_told_what_is_retained() {
     replica.commits(1, "a", Some("first"), 510);
     replica.raises(700);
     replica.step(Input::Timer(ReplicaTimer::Sweep));
-    let request = changes::Request::all(Some(at(510)));
+    let request = changes::Request::all(Some(at(510).into()));
     let retained_from = Timestamp { client: ClientId(8), ..at(510) };
-    let too_old = changes::Answer::TooOld { retained_from };
+    let too_old = changes::Answer::TooOld { retained_from: retained_from.into() };
     assert_eq!(HostedReplica::changes(&replica.replica, &request), too_old);
     assert_eq!(told(&replica, 511), (vec![], 700));
+    let of_sites = changes::Request::all(Some(Position::of_sites(vec![1])));
+    let answer = HostedReplica::changes(&replica.replica, &of_sites);
+    assert!(matches!(answer, changes::Answer::Unable { .. }), "{answer:?}");
 }

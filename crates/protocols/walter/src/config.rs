@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorate_core::changes::Retention;
 use quorate_core::hosted::Shards;
 use quorate_core::topology::shard_position;
 use quorate_core::{ClientId, GroupSize, Groups, ReplicaId, ShardId};
@@ -52,6 +53,8 @@ pub struct ReplicaConfig {
     pub attention_interval: Duration,
     /// For so long at least a snapshot can be read, and endings are remembered.
     pub floor_lag: Duration,
+    /// So much of what has committed is retained for consumers of changes, below the floor.
+    pub retention: Retention,
     /// The most registers in one reply.
     pub scan_page_max: usize,
     /// Roughly how many bytes of state go into one page.
@@ -90,6 +93,7 @@ impl ReplicaConfig {
             moves: None,
             attention_interval: Duration::from_millis(500),
             floor_lag: Duration::from_secs(10),
+            retention: Retention::NONE,
             scan_page_max: 1_000,
             page_bytes_max: 1024 * 1024,
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use quorate_core::transaction::Value;
-use quorate_core::{Key, ShardId, TransactionId};
+use quorate_core::{ClockTime, Key, ShardId, TransactionId};
 
 use crate::histories::{Count, Placed, Read, Update};
 use crate::message::{Ending, Period};
@@ -171,6 +171,16 @@ impl Ended {
 }
 
 impl Page {
+    /// A page of transactions that the floor does not include.
+    pub fn journal(commits: Vec<Arc<Commit>>) -> Self {
+        Page::Journal { commits, retained: Vec::new(), horizon: None, stretches: Vec::new() }
+    }
+
+    /// A page of transactions that are retained for consumers of changes.
+    pub(crate) fn retained(retained: Vec<Arc<Commit>>) -> Self {
+        Page::Journal { commits: Vec::new(), retained, horizon: None, stretches: Vec::new() }
+    }
+
     /// Roughly how many bytes it takes.
     fn bytes(&self) -> usize {
         match self {
@@ -180,7 +190,12 @@ impl Page {
             Page::Registers(registers) => registers.iter().map(Read::bytes).sum(),
             Page::Counts(counts) => counts.iter().map(Count::bytes).sum(),
             Page::Containers(containers) => containers.iter().map(Placed::bytes).sum(),
-            Page::Journal(commits) => commits.iter().map(|commit| commit.bytes()).sum(),
+            Page::Journal { commits, retained, horizon, stretches } => {
+                let transactions = commits.iter().chain(retained).map(|commit| commit.bytes());
+                let vectors = horizon.iter().chain(stretches.iter().map(|stretch| &stretch.floor));
+                transactions.sum::<usize>()
+                    + vectors.map(|vector| FRAMING + 8 * vector.numbers().len()).sum::<usize>()
+            }
             Page::Removals { removals, .. } => FRAMING + 2 * FRAMING * removals.len(),
             Page::Joined(joined) => FRAMING + 4 * joined.len(),
             Page::Locks(locks) => locks.iter().map(Lock::bytes).sum(),
@@ -199,6 +214,17 @@ pub struct Lock {
     pub origin: LocalSite,
     /// The registers, ascending.
     pub keys: Vec<Key>,
+}
+
+/// What the floor has risen by in a while, of what is retained for consumers of changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// When it has risen first, by the clock of the replica that retains it.
+    pub since: ClockTime,
+    /// When it has risen last.
+    pub until: ClockTime,
+    /// How far.
+    pub floor: Vector,
 }
 
 /// How a transaction of this site has ended.
@@ -232,8 +258,17 @@ pub enum Page {
     Counts(Vec<Count>),
     /// Containers that were created, as the floor reads them.
     Containers(Vec<Placed>),
-    /// Transactions that the floor does not include, of each site in the order of their numbers.
-    Journal(Vec<Arc<Commit>>),
+    /// Transactions, of each site in the order of their numbers.
+    Journal {
+        /// Those that the floor does not include; none in a page of what is retained.
+        commits: Vec<Arc<Commit>>,
+        /// Those that it includes and that are retained for consumers of changes. An earlier program takes such a page for one without transactions.
+        retained: Vec<Arc<Commit>>,
+        /// In the first page of what is retained: it is what this does not include.
+        horizon: Option<Vector>,
+        /// In the same page: the stretches of what is retained, oldest first.
+        stretches: Vec<Stretch>,
+    },
     /// Sites that were taken out.
     Removals {
         /// All of them.
@@ -367,13 +402,22 @@ mod tests {
             forgotten: Period(0),
         };
         let removals = |count| Page::Removals { removals: vec![removal(); count], frozen: None };
+        let horizon = |horizon: &[u64], stretches: &[&[u64]]| {
+            let vector = |numbers: &[u64]| Vector::new(numbers.to_vec());
+            let (since, until) = Default::default();
+            let stretches = stretches.iter().map(|floor| Stretch { since, until, floor: vector(floor) });
+            let (horizon, stretches) = (Some(vector(horizon)), stretches.collect());
+            Page::Journal { commits: vec![], retained: vec![], horizon, stretches }
+        };
         for (page, expected) in [
             (bounds(&[], &[]), 64),
             (bounds(&[1, 2], &[1]), 64 + 24),
             (Page::Registers(vec![read(3, 10), read(4, 0)]), 64 + 13 + 64 + 4),
             (Page::Counts(vec![count(3, 4), count(1, 1)]), 64 + 7 + 64 + 2),
             (Page::Containers(vec![placed(3, &[]), placed(1, &[0, 2])]), 64 + 3 + 64 + 1 + 16),
-            (Page::Journal(vec![commit(1), commit(3)]), commit(1).bytes() + commit(3).bytes()),
+            (Page::journal(vec![commit(1), commit(3)]), commit(1).bytes() + commit(3).bytes()),
+            (Page::retained(vec![commit(3)]), commit(3).bytes()),
+            (horizon(&[1, 2], &[&[3], &[4, 5]]), 3 * 64 + 8 * (2 + 1 + 2)),
             (removals(0), 64),
             (removals(3), 64 + 3 * 128),
             (Page::Joined(vec![ShardId(7), ShardId(8)]), 64 + 8),

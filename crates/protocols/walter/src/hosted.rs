@@ -1,5 +1,6 @@
 //! How replicas of Walter are hosted.
 
+use quorate_core::changes::{self, Position};
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
     Admission, Consultation, HandedOver, Held, Holdings, HostedOnLog, Seat, SiteLag, StoredVersion, Urgency,
@@ -69,6 +70,18 @@ impl HostedOnLog for Replica {
 
     fn answer(asked: Instant, changes: &SiteChanges) -> Option<ReplicaCommand> {
         Some(ReplicaCommand::Answer { asked, changes: changes.clone() })
+    }
+
+    fn follow() -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::Follow)
+    }
+
+    fn retained(&self) -> changes::Retained {
+        self.retained_changes()
+    }
+
+    fn changes(&self, request: &changes::Request<Position>) -> changes::Answer<Position> {
+        Replica::changes(self, request)
     }
 
     fn admission(message: &Message) -> Admission {

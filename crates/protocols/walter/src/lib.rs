@@ -46,7 +46,7 @@ mod wire;
 pub use config::{CoordinatorConfig, Moves, ReplicaConfig};
 pub use container::{Container, Replicas};
 pub use coordinator::Coordinator;
-pub use entry::{Entry, Page};
+pub use entry::{Entry, Page, Stretch};
 pub use histories::{Base, Count, Elements, Histories, Placed, Read, Registers, TooOld, Update};
 pub use message::Message;
 pub use quorate_coordinator::CoordinatorTimer;

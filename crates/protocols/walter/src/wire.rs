@@ -7,7 +7,7 @@ use quorate_codec::{Fault, Through, alternatives, list, message};
 use quorate_core::{Key, KeyRange};
 
 use crate::container::{Container, Replicas};
-use crate::entry::{Commit, Ended, Entry, Lock, Page};
+use crate::entry::{Commit, Ended, Entry, Lock, Page, Stretch};
 use crate::histories::{Count, Placed, Read, Update};
 use crate::message::{Change, Ending, Found, Member, Message, Period, Snapshot, Wanted};
 use crate::removal::{End, Frozen, Removal};
@@ -316,6 +316,12 @@ message!(Ended, "walter.Ended", {
     3 period: Varint,
 });
 
+message!(Stretch, "walter.Stretch", {
+    1 since: Varint,
+    2 until: Varint,
+    3 floor: Nested,
+});
+
 list!(ReadList: Vec<Read>, "walter.Page.Registers", Repeated<Nested>);
 list!(CountList: Vec<Count>, "walter.Page.Counts", Repeated<Nested>);
 list!(PlacedList: Vec<Placed>, "walter.Page.Containers", Repeated<Nested>);
@@ -327,11 +333,16 @@ alternatives!(Page, "walter.Page",
         1 Bounds { 1 floor: Nested, 2 committed: Nested, 3 period: Varint, 4 forgotten: Varint }
         8 Removals { 1 removals: Repeated<Nested>, 2 frozen: Optional<Nested> }
         10 Partial {}
+        4 Journal {
+            1 commits: Repeated<Nested>,
+            2 retained: Repeated<Nested>,
+            3 horizon: Optional<Nested>,
+            4 stretches: Repeated<Nested>,
+        }
     },
     fields {
         2 Registers: ReadList,
         3 Counts: CountList,
-        4 Journal: ReceivedList,
         5 Locks: LockList,
         6 Ended: EndedList,
         7 Containers: PlacedList,

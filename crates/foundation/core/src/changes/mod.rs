@@ -4,6 +4,9 @@
 //! has such. A replica answers for a *stretch* of positions once nothing can commit in it any more, from the writes that it retains.
 //! It keeps nothing for a consumer: the consumer says from which position on it wants to read, and any replica will do.
 //!
+//! The transactions of a `parallel-snapshot` keyspace have no common order. Each local site numbers its own, so a position there is a number
+//! for each of them, and a stretch is what one such vector has more than another: of each site the next transactions, causes before effects.
+//!
 //! ```text
 //!   consumer   what has committed from position p on? → a replica
 //!   replica    everything in [p, q), and nothing comes there any more
@@ -17,13 +20,16 @@
 //! | file | role |
 //! |---|---|
 //! | this one | the question and the answer |
+//! | `position` | places between changes |
 //! | `follower` | the consumer of one shard: which replica it asks, and what it makes of the answers |
 
 mod follower;
+mod position;
 
 use std::time::Duration;
 
 pub use follower::{Follower, Outcome};
+pub use position::Position;
 
 use crate::id::ClientId;
 use crate::key::Key;
@@ -80,49 +86,91 @@ pub struct Retained {
     pub horizon: Timestamp,
 }
 
-/// The question of a consumer to a replica.
+/// The question of a consumer to a replica. Its positions are timestamps, to the machines that have them, or [`Position`]s, on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Request {
+pub struct Request<P = Timestamp> {
     /// The first position that is wanted; none to ask where one that begins now is to begin.
-    pub from: Option<Timestamp>,
+    pub from: Option<P>,
     /// The keys that are wanted.
     pub keys: KeyRange,
     /// The page is to end with the transaction that brings it to so many bytes; [`PAGE_BYTES`] count at most.
     pub bytes_max: u64,
 }
 
-impl Request {
+impl<P> Request<P> {
     /// The changes of all keys from a position on.
-    pub fn all(from: Option<Timestamp>) -> Self {
+    pub fn all(from: Option<P>) -> Self {
         Request { from, keys: KeyRange { from: Key::default(), to: None }, bytes_max: u64::MAX }
     }
 }
 
+impl Request<Position> {
+    /// The answer of a replica whose positions are timestamps.
+    pub fn answered_by(&self, tell: impl FnOnce(&Request) -> Answer) -> Answer<Position> {
+        let from = match &self.from {
+            None => None,
+            Some(Position::Timestamp(timestamp)) => Some(*timestamp),
+            Some(Position::Sites(_)) => return Answer::unable("the position is one of another isolation"),
+        };
+        let request = Request { from, keys: self.keys.clone(), bytes_max: self.bytes_max };
+        match tell(&request) {
+            Answer::Page(Page { from, to, changes, is_last }) => {
+                Answer::Page(Page { from: from.into(), to: to.into(), changes, is_last })
+            }
+            Answer::TooOld { retained_from } => Answer::TooOld { retained_from: retained_from.into() },
+            Answer::Unable { reason } => Answer::Unable { reason },
+        }
+    }
+}
+
 /// The writes of one transaction at a shard.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Its position, which is the same at every shard that took part. Another transaction of the same client may have it where timestamps have names beside them.
+    /// The name of the transaction, which is the same at every shard that took part. Its position, where positions are timestamps: another transaction of the same client may
+    /// have it where timestamps have names beside them.
     pub timestamp: Timestamp,
-    /// The writes that were wanted, ascending by key; at least one.
+    /// The writes that were wanted, ascending by key, each key once.
     pub writes: Vec<Write>,
+    /// The changes of counting sets and counters that were wanted, ascending, each element and each counter once. There is a write or one of these.
+    pub additions: Vec<Addition>,
 }
 
 impl Change {
+    /// The writes of a transaction to keys.
+    pub fn of_writes(timestamp: Timestamp, writes: Vec<Write>) -> Self {
+        Change { timestamp, writes, additions: Vec::new() }
+    }
+
     /// Roughly how many bytes it has.
     pub fn bytes(&self) -> u64 {
         let of = |write: &Write| write.key.len() + write.value.as_ref().map_or(0, Value::len) + 16;
-        self.writes.iter().map(of).sum::<usize>() as u64 + 32
+        let added =
+            |added: &Addition| added.object.len() + added.element.as_ref().map_or(0, |key| key.len()) + 24;
+        let writes: usize = self.writes.iter().map(of).sum();
+        (writes + self.additions.iter().map(added).sum::<usize>()) as u64 + 32
     }
+}
+
+/// What a transaction has done to the count of an element of a counting set, or to a counter. The sum of all that were told is the count.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Addition {
+    /// The name of the set or the counter.
+    pub object: Key,
+    /// The element of the set; none if it is a counter.
+    pub element: Option<Key>,
+    /// By how much its count has changed: not zero.
+    pub by: i64,
 }
 
 /// Everything that was committed in a stretch of positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct Page<P = Timestamp> {
     /// The first position of the stretch.
-    pub from: Timestamp,
+    pub from: P,
     /// The first position behind it: nothing commits below any more.
-    pub to: Timestamp,
-    /// The changes, ascending by their positions, and of one position in the order in which they have committed.
+    pub to: P,
+    /// The changes, ascending by their positions, and of one position in the order in which they have committed. Where positions are those of sites, of each site
+    /// in the order of its numbers, and causes before effects.
     pub changes: Vec<Change>,
     /// True if the replica knew no more: to ask again at once is of no use.
     pub is_last: bool,
@@ -130,13 +178,13 @@ pub struct Page {
 
 /// The answer of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Answer<P = Timestamp> {
     /// The changes from the position on that was asked for.
-    Page(Page),
-    /// The replica retains only what lies from this position on.
+    Page(Page<P>),
+    /// The replica retains only what lies from this position on; or the position that was asked for includes transactions which were given up.
     TooOld {
         /// See there.
-        retained_from: Timestamp,
+        retained_from: P,
     },
     /// It cannot answer.
     Unable {
@@ -145,7 +193,7 @@ pub enum Answer {
     },
 }
 
-impl Answer {
+impl<P> Answer<P> {
     /// A replica cannot answer.
     pub fn unable(reason: impl Into<String>) -> Self {
         Answer::Unable { reason: reason.into() }

@@ -70,6 +70,13 @@ impl fmt::Display for Point {
     }
 }
 
+/// How a replica says to a reader which transactions what it reads includes, where they have no common order: an item of [`Item::DATA`] for each local site, with its place, the number of
+/// the last transaction, and a zero. Earlier programs pass over such items.
+pub mod position {
+    /// The key of these items, which no container has.
+    pub const KEY: &[u8] = b"\xff\xffposition";
+}
+
 /// The request of an operator to a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {

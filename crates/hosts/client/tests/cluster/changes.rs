@@ -6,19 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorate::{
-    Change, Changes, Cursor, Durability, Error, Invalid, InvalidCursor, Isolation, Keyspace, KeyspaceOptions,
-    ShardId, Timestamp, Write,
+    Addition, Change, Changes, Cursor, Durability, Error, Invalid, InvalidCursor, Isolation, Keyspace,
+    KeyspaceOptions, Position, ShardId, System, Timestamp, Write,
 };
 use tokio::time::Instant;
 
 use crate::support::Cluster;
 
-/// Every isolation that has feeds.
-fn isolations() -> impl Iterator<Item = Isolation> {
-    Isolation::ALL.into_iter().filter(|isolation| isolation.tells_changes())
-}
-
 async fn create(db: &quorate::Database, name: &str, isolation: Isolation, shards: usize) -> Keyspace {
+    // All nodes stand in one site.
+    let shards = if isolation.stands_in_sites() { 1 } else { shards };
     let options = KeyspaceOptions { shards, durability: Durability::Sync, ..KeyspaceOptions::new(isolation) };
     db.create_keyspace(name, options).await.unwrap()
 }
@@ -27,8 +24,8 @@ async fn create(db: &quorate::Database, name: &str, isolation: Isolation, shards
 #[derive(Default)]
 struct Told {
     /// Two transactions of one client may have one timestamp in serializable keyspaces: their changes follow each other.
-    changes: BTreeMap<Timestamp, BTreeMap<ShardId, Vec<Write>>>,
-    last: BTreeMap<ShardId, Timestamp>,
+    changes: BTreeMap<Timestamp, BTreeMap<Option<ShardId>, Vec<Write>>>,
+    last: BTreeMap<Option<ShardId>, Timestamp>,
 }
 
 impl Told {
@@ -40,11 +37,13 @@ impl Told {
             Err(Error::ChangesUnavailable { .. }) => return false,
             Err(error) => panic!("{error}"),
         };
-        for Change { timestamp, writes } in page.changes {
-            assert!(timestamp < page.resolved, "{timestamp} is told, and not below {}", page.resolved);
-            assert!(timestamp >= before, "{timestamp} is told, and everything below {before} was");
+        for Change { timestamp, writes, additions } in page.changes {
+            let resolved = &page.resolved;
+            assert!(resolved.has_passed(timestamp), "{timestamp} is told, and not below {resolved}");
+            assert!(!before.has_passed(timestamp), "{timestamp} is told, and everything below {before} was");
+            assert_eq!(additions, []);
             let last = self.last.insert(page.shard, timestamp);
-            assert!(last <= Some(timestamp), "{}: {timestamp} is told after {last:?}", page.shard);
+            assert!(last <= Some(timestamp), "{:?}: {timestamp} is told after {last:?}", page.shard);
             let known = self.changes.entry(timestamp).or_default().entry(page.shard).or_default();
             // No value is written twice.
             let again = writes.iter().find(|write| write.value.is_some() && known.contains(write));
@@ -54,11 +53,11 @@ impl Told {
         true
     }
 
-    /// Takes pages until everything below a timestamp was told.
-    async fn take_until(&mut self, changes: &mut Changes, below: Timestamp) {
+    /// Takes pages until everything up to a timestamp was told.
+    async fn take_until(&mut self, changes: &mut Changes, last: Timestamp) {
         let until = Instant::now() + Duration::from_secs(60);
-        while changes.resolved() <= below {
-            assert!(Instant::now() < until, "resolved up to {}, and not {below}", changes.resolved());
+        while !changes.resolved().has_passed(last) {
+            assert!(Instant::now() < until, "resolved up to {}, and not {last}", changes.resolved());
             self.take(changes).await;
         }
     }
@@ -160,8 +159,8 @@ impl Writers {
 }
 
 /// Acknowledged writes from a timestamp on were told as they were written, and no others but those that may have committed.
-fn judge(told: &Told, from: Timestamp, acknowledged: &Acknowledged, doubtful: &BTreeSet<String>) {
-    for (timestamp, writes) in acknowledged.range(from..) {
+fn judge(told: &Told, from: &Position, acknowledged: &Acknowledged, doubtful: &BTreeSet<String>) {
+    for (timestamp, writes) in acknowledged.iter().filter(|(timestamp, _)| !from.has_passed(**timestamp)) {
         let mut told = told.writes(*timestamp);
         // One more may have this timestamp, of which its client has not heard.
         told.retain(|(_, value)| value.as_ref().is_none_or(|value| !doubtful.contains(value)));
@@ -188,6 +187,11 @@ async fn changes_of_a_serializable_keyspace_are_told_once_while_nodes_crash() {
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_of_a_snapshot_keyspace_are_told_once_while_nodes_crash() {
     told_once_while_nodes_crash(Isolation::Snapshot).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_a_parallel_snapshot_keyspace_are_told_once_while_nodes_crash() {
+    told_once_while_nodes_crash(Isolation::ParallelSnapshot).await;
 }
 
 /// Each change is told once and in order while nodes crash and consumers begin again.
@@ -223,7 +227,7 @@ async fn told_once_while_nodes_crash(isolation: Isolation) {
     let (acknowledged, doubtful) = writers.end().await;
     let last = *acknowledged.last_key_value().unwrap().0;
     told.take_until(&mut changes, last).await;
-    judge(&told, first, &acknowledged, &doubtful);
+    judge(&told, &first, &acknowledged, &doubtful);
     assert!(told.changes.len() > 30, "{isolation}: {} changes", told.changes.len());
 }
 
@@ -231,7 +235,7 @@ async fn told_once_while_nodes_crash(isolation: Isolation) {
 async fn a_consumer_that_begins_behind_a_cut_gets_what_the_cut_does_not_hold() {
     let cluster = Cluster::start();
     let db = cluster.connect().await;
-    for isolation in isolations() {
+    for isolation in Isolation::ALL {
         let keyspace = create(&db, isolation.name(), isolation, 3).await;
         let writers = Writers::start(&keyspace, 2);
         writers.go_on("the start").await;
@@ -266,7 +270,7 @@ async fn a_consumer_that_begins_behind_a_cut_gets_what_the_cut_does_not_hold() {
 async fn a_key_or_a_prefix_is_watched_and_a_cursor_is_of_use_for_that_alone() {
     let cluster = Cluster::start();
     let db = cluster.connect().await;
-    for isolation in isolations() {
+    for isolation in Isolation::ALL {
         let keyspace = create(&db, isolation.name(), isolation, 3).await;
         let other = create(&db, &format!("{isolation}2"), isolation, 3).await;
         let mut key = keyspace.watch("user/ada", None).await.unwrap();
@@ -295,8 +299,10 @@ async fn a_key_or_a_prefix_is_watched_and_a_cursor_is_of_use_for_that_alone() {
         };
         let foreign = refused(other.changes(Some(prefix.cursor())).await);
         assert!(matches!(&foreign, InvalidCursor::Foreign { .. }), "{foreign}");
-        let others = refused(keyspace.changes(Some(key.cursor())).await);
-        assert!(matches!(&others, InvalidCursor::OtherKeys { .. }), "{others}");
+        if !isolation.stands_in_sites() {
+            let others = refused(keyspace.changes(Some(key.cursor())).await);
+            assert!(matches!(&others, InvalidCursor::OtherKeys { .. }), "{others}");
+        }
         // A keyspace of the same name is another one.
         let kept = keyspace.changes(None).await.unwrap().cursor().clone();
         db.drop_keyspace(keyspace.name()).await.unwrap();
@@ -319,7 +325,7 @@ async fn a_consumer_is_told_of_the_replicas_of_every_event_loop() {
     let (acknowledged, doubtful) = writers.end().await;
     let mut told = Told::default();
     told.take_until(&mut changes, *acknowledged.last_key_value().unwrap().0).await;
-    judge(&told, first, &acknowledged, &doubtful);
+    judge(&told, &first, &acknowledged, &doubtful);
     assert!(told.last.len() > 1, "one shard has written alone: {:?}", told.last);
 }
 
@@ -355,14 +361,59 @@ async fn a_consumer_waits_for_a_majority_and_goes_on_with_it() {
     assert_eq!(told.writes(receipt.timestamp), [("a".to_owned(), Some("1".to_owned()))]);
 }
 
+/// Sets and counters are told as what was added to them, and each change after all that it has seen.
 #[tokio::test(flavor = "multi_thread")]
-async fn keyspaces_without_feeds_say_so() {
+async fn of_sets_and_counters_a_consumer_adds_up_what_it_is_told() {
     let cluster = Cluster::start();
     let db = cluster.connect().await;
-    for isolation in Isolation::ALL.into_iter().filter(|isolation| !isolation.tells_changes()) {
-        let shards = if isolation.stands_in_sites() { 1 } else { 3 };
-        let keyspace = create(&db, isolation.name(), isolation, shards).await;
-        let refused = keyspace.changes(None).await.unwrap_err();
-        assert!(matches!(&refused, Error::Invalid(Invalid::Unsupported { .. })), "{refused}");
+    let keyspace = create(&db, "social", Isolation::ParallelSnapshot, 1).await;
+    let mut changes = keyspace.changes(None).await.unwrap();
+    let first = keyspace
+        .transact_with_receipt(async |txn| {
+            txn.put("post", "1")?;
+            txn.set_add("likes", "ada")?;
+            txn.set_add("likes", "bob")?;
+            txn.counter_add("stock", 7)
+        })
+        .await
+        .unwrap();
+    let second = keyspace
+        .transact_with_receipt(async |txn| {
+            txn.set_remove("likes", "bob")?;
+            txn.counter_add("stock", -3)
+        })
+        .await
+        .unwrap();
+    let (mut told, mut counts) = (Vec::new(), BTreeMap::new());
+    let until = Instant::now() + Duration::from_secs(60);
+    while !changes.resolved().has_passed(second.1.timestamp) {
+        assert!(Instant::now() < until, "resolved up to {}", changes.resolved());
+        let page = changes.next().await.unwrap();
+        assert_eq!(page.shard, None);
+        for change in page.changes {
+            told.push((change.timestamp, change.writes.len()));
+            for Addition { object, element, by } in change.additions {
+                *counts.entry((object, element)).or_insert(0) += by;
+            }
+        }
     }
+    assert_eq!(told, [(first.1.timestamp, 1), (second.1.timestamp, 0)]);
+    counts.retain(|_, count| *count != 0);
+    let expected = [(("likes".into(), Some("ada".into())), 1), (("stock".into(), None), 4)];
+    assert_eq!(counts, BTreeMap::from(expected));
+    let latest = db.latest_position(&keyspace).await.unwrap();
+    assert!(latest.has_passed(second.1.timestamp) && changes.resolved().includes(&latest));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn systems_that_are_there_to_be_compared_with_have_no_feeds() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let options = KeyspaceOptions {
+        comparison: Some(System::TxnOcc.into()),
+        ..KeyspaceOptions::new(Isolation::Strict)
+    };
+    let keyspace = db.create_keyspace("compared", options).await.unwrap();
+    let refused = keyspace.changes(None).await.unwrap_err();
+    assert!(matches!(&refused, Error::Invalid(Invalid::NoFeed { .. })), "{refused}");
 }

@@ -195,7 +195,7 @@ class KeyspaceBase:
 
 
 class ChangesBase:
-    """A change feed of a keyspace, or of some of its keys: a page after the other, of one shard each.
+    """A change feed of a keyspace, or of some of its keys: a page after the other, of one shard each; of a ``parallel-snapshot`` keyspace of all sites.
 
     ``cursor`` is the text to keep: a consumer that goes on from there, in this process or another one, gets everything that follows, and nothing twice.
     """
@@ -216,8 +216,12 @@ class ChangesBase:
 
     @property
     def resolved(self):
-        """No change below this timestamp comes later, of any shard."""
+        """No change below this timestamp comes later, of any shard. Of a ``parallel-snapshot`` keyspace so many transactions of each site were told, as a tuple."""
         return self._native.resolved
+
+    def has_passed(self, timestamp):
+        """True if the transaction of this timestamp, which its receipt has, was told by the pages that were taken, or came before all of them."""
+        return self._native.has_passed(timestamp)
 
     def _take(self, page):
         self._taken += 1

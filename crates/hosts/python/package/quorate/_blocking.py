@@ -147,6 +147,27 @@ class Keyspace(KeyspaceBase):
                 if attempt is None:
                     return result, attempts.receipt()
 
+    def transact_once(self, marker, function, /, *arguments, **named):
+        """Runs a transaction as ``transact`` does, unless one with this marker has committed: then its answer is given again, and nothing is done.
+
+        The function gives the answer, as bytes or text, and may be repeated after any error, by this program or another one, until there is one.
+        """
+
+        def run(txn):
+            answer = _native.remembered(marker, txn.get(marker.key))
+            if answer is not None:
+                return answer, True
+            value, answer = _native.remembering(marker, function(txn, *arguments, **named))
+            txn.put(marker.key, value)
+            return answer, False
+
+        (answer, is_repeat), receipt = self.transact_with_receipt(run)
+        return _native.Once(answer, is_repeat, None if is_repeat else receipt)
+
+    def sweep_markers(self, start=b"", end=b""):
+        """Deletes the markers of a page of a range whose time is over. Gives how many these were, and the key to go on from, ``None`` at the end."""
+        return self._native.sweep_markers(start, end)
+
     def transactional(self, function):
         """Decorator: each call of the function is a transaction, which it is given as its first argument."""
 

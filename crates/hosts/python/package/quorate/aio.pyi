@@ -7,7 +7,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from typing_extensions import Self
 
-from quorate import Batch, ChangePage, DroppedKeyspace, Info, KeyspaceInfo, Marked, Member, ProcedureVersion, Snapshot, Timestamp
+from quorate import Batch, ChangePage, DroppedKeyspace, Info, KeyspaceInfo, Marked, Marker, Member, Once, ProcedureVersion, Snapshot, Timestamp
 
 _List = list
 _Octets = bytes | str
@@ -151,6 +151,15 @@ class Keyspace:
         *arguments: _P.args,
         **named: _P.kwargs,
     ) -> tuple[_T, Receipt]: ...
+    async def transact_once(
+        self,
+        marker: Marker,
+        function: Callable[Concatenate[Transaction, _P], Awaitable[_Octets]],
+        /,
+        *arguments: _P.args,
+        **named: _P.kwargs,
+    ) -> Once: ...
+    async def sweep_markers(self, start: _Octets = b"", end: _Octets = b"") -> tuple[int, bytes | None]: ...
     def transactional(
         self, function: Callable[Concatenate[Transaction, _P], Awaitable[_T]]
     ) -> Callable[_P, Coroutine[Any, Any, _T]]: ...
@@ -179,7 +188,8 @@ class Changes:
     @property
     def cursor(self) -> str: ...
     @property
-    def resolved(self) -> Timestamp: ...
+    def resolved(self) -> Timestamp | tuple[int, ...]: ...
+    def has_passed(self, timestamp: Timestamp) -> bool: ...
     def __aiter__(self) -> Self: ...
     async def __anext__(self) -> ChangePage: ...
 

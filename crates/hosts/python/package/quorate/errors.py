@@ -125,15 +125,17 @@ class SnapshotTooOld(Error):
 class ChangesUnavailable(Error):
     """The replicas of a shard do not answer a consumer of changes: call again, and nothing is missed."""
 
-    shard: int = 0
+    shard: int | None = None
+    """The shard; ``None`` of a keyspace whose sites all have everything."""
     reason: str = ""
 
 
 class ChangesTooOld(Error):
     """The consumer of changes is too late: the replicas of a shard have let go what follows its cursor. Read all keys, and begin again."""
 
-    shard: int = 0
-    retained_from: Timestamp
+    shard: int | None = None
+    """The shard; ``None`` of a keyspace whose sites all have everything."""
+    retained_from: Timestamp | tuple[int, ...]
     """From here on the shard retains its changes."""
 
 

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use quorate_core::changes;
+use quorate_core::changes::{self, Position};
 use quorate_core::hosted::{Consultation, HandedOver, Health, News, Seat, SiteLag, Speculating};
 use quorate_core::machine::InputOf;
 use quorate_core::replay;
@@ -91,9 +91,9 @@ pub(crate) trait Runs: Send {
     fn changes(
         &mut self,
         time: Time,
-        request: &changes::Request,
+        request: &changes::Request<Position>,
         outgoing: Outgoing<'_, '_>,
-    ) -> (Stepped, changes::Answer);
+    ) -> (Stepped, changes::Answer<Position>);
 
     /// Gives the machine a message. One of another protocol is lost.
     fn on_message(
@@ -200,9 +200,9 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    fn note(&mut self, request: &changes::Request, answer: &changes::Answer) {
+    fn note(&mut self, request: &changes::Request<Position>, answer: &changes::Answer<Position>) {
         match answer {
-            changes::Answer::Page(page) => self.pages += u64::from(request.from != Some(page.to)),
+            changes::Answer::Page(page) => self.pages += u64::from(request.from.as_ref() != Some(&page.to)),
             changes::Answer::TooOld { .. } => self.too_old += 1,
             changes::Answer::Unable { .. } => {}
         }
@@ -517,9 +517,9 @@ impl<M: Served> Runs for Running<M> {
     fn changes(
         &mut self,
         time: Time,
-        request: &changes::Request,
+        request: &changes::Request<Position>,
         outgoing: Outgoing<'_, '_>,
-    ) -> (Stepped, changes::Answer) {
+    ) -> (Stepped, changes::Answer<Position>) {
         let stepped = match M::follow() {
             Some(command) => self.step(time, Input::Command(command), outgoing),
             None => Stepped::default(),

@@ -82,6 +82,7 @@ pub(super) fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<
             let ContainerOptions { move_window: window, move_writes_min: writes_min } = order.containers;
             let config = quorate_walter::ReplicaConfig {
                 lease: Some(WALTER_LEASE),
+                retention,
                 moves: (!window.is_zero()).then_some(quorate_walter::Moves { window, writes_min }),
                 ..quorate_walter::ReplicaConfig::new(id, group, shards)
             };

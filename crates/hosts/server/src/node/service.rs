@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use quorate_core::acceptance::{self, Refusal};
-use quorate_core::changes;
+use quorate_core::changes::{self, Position};
 use quorate_core::hosted::Status;
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{ReplicaId, ShardId, View};
@@ -230,9 +230,9 @@ impl Node {
     pub(super) fn changes(
         &mut self,
         replica: ReplicaId,
-        request: &changes::Request,
+        request: &changes::Request<Position>,
         turn: &mut Turn<'_>,
-    ) -> changes::Answer {
+    ) -> changes::Answer<Position> {
         match self.replicas.get(&replica).map(|hosted| &hosted.state) {
             None => return changes::Answer::unable("it is not on this node, or not yet"),
             Some(State::Refused(reason)) => {

@@ -78,11 +78,7 @@ impl Clients {
 
     /// Notes as lost the acknowledged transactions that sites have abandoned.
     pub(crate) fn abandon_lost<S: System>(&mut self, cluster: &Cluster<S>) {
-        let shards = cluster.shards();
-        let removals = cluster.losses.changes().removals().iter();
-        let kept: BTreeMap<u64, u64> = removals
-            .filter_map(|removal| Some((site_name(&shards, removal.shard), removal.settled.as_ref()?.last)))
-            .collect();
+        let kept = cluster.ends_of_sites();
         if kept.is_empty() {
             return;
         }
@@ -98,6 +94,17 @@ impl Clients {
             };
             self.acknowledged.retain(|(key, element)| !is_of(key, *element));
         }
+    }
+}
+
+impl<S: System> Cluster<S> {
+    /// The last transaction that is kept of each site whose end is settled, by the name of the site in versions.
+    pub(crate) fn ends_of_sites(&self) -> BTreeMap<u64, u64> {
+        let shards = self.shards();
+        let removals = self.losses.changes().removals().iter();
+        removals
+            .filter_map(|removal| Some((site_name(&shards, removal.shard), removal.settled.as_ref()?.last)))
+            .collect()
     }
 }
 

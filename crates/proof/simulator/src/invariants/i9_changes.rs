@@ -37,22 +37,23 @@ pub fn changes_are_told_once(
         let is_wrong = |first, second| if may_share { first > second } else { first >= second };
         for pair in stretch.changes.windows(2).filter(|pair| is_wrong(pair[0].timestamp, pair[1].timestamp)) {
             let [first, second] = [pair[0].timestamp, pair[1].timestamp];
-            note("out-of-order", format!("{}: {second} was told after {first}", stretch.shard));
+            note("out-of-order", format!("{:?}: {second} was told after {first}", stretch.shard));
         }
-        for (timestamp, shards) in written.range(stretch.from..stretch.to) {
-            if shards.contains(&stretch.shard) && find(stretch, *timestamp).is_empty() {
-                note("missed", format!("{}: {timestamp} has committed, and was not told", stretch.shard));
+        let is_of = |shard: &ShardId| Some(*shard) == stretch.shard;
+        for (timestamp, shards) in written.iter().filter(|(timestamp, _)| stretch.spans(**timestamp)) {
+            if shards.iter().any(is_of) && find(stretch, *timestamp).is_empty() {
+                note("missed", format!("{:?}: {timestamp} has committed, and was not told", stretch.shard));
             }
         }
-        let versions = stored.iter().filter(|(shard, _)| *shard == stretch.shard).flat_map(|(_, held)| held);
+        let versions = stored.iter().filter(|(shard, _)| is_of(shard)).flat_map(|(_, held)| held);
         for (key, timestamp, value) in versions {
-            let is_inside = (stretch.from..stretch.to).contains(timestamp);
+            let is_inside = stretch.spans(*timestamp);
             // The last of those that have this timestamp has left it.
             let mut writes = find(stretch, *timestamp).iter().flat_map(|change| &change.writes);
             let write = writes.rfind(|write| write.key == *key);
             if is_inside && write.is_none_or(|write| write.value != *value) {
                 let explain = format!(
-                    "{}: {key:?} holds {value:?} since {timestamp}, and {write:?} was told",
+                    "{:?}: {key:?} holds {value:?} since {timestamp}, and {write:?} was told",
                     stretch.shard
                 );
                 note("missed", explain);
@@ -61,10 +62,10 @@ pub fn changes_are_told_once(
     }
     for Retold { by, stretch } in retold {
         let same = |told: &&Stretch| {
-            told.shard == stretch.shard && told.from == stretch.from && told.to >= stretch.to
+            told.shard == stretch.shard && told.from == stretch.from && told.to.includes(&stretch.to)
         };
         for first in told.iter().filter(same) {
-            let before = first.changes.iter().filter(|change| change.timestamp < stretch.to);
+            let before = first.changes.iter().filter(|change| stretch.to.has_passed(change.timestamp));
             if let Some(explain) = difference(before, &stretch.changes) {
                 note("told-differently", format!("{by} from {} on: {explain}", stretch.from));
             }
@@ -107,8 +108,9 @@ mod tests {
     fn stretch(to: u64, timestamps: &[u64]) -> Stretch {
         let write =
             |micros: &u64| Write { key: Key::from("k"), value: Some(Value::from(micros.to_string())) };
-        let change = |micros: &u64| Change { timestamp: at(*micros), writes: vec![write(micros)] };
-        Stretch { shard: SHARD, from: at(10), to: at(to), changes: timestamps.iter().map(change).collect() }
+        let change = |micros: &u64| Change::of_writes(at(*micros), vec![write(micros)]);
+        let changes = timestamps.iter().map(change).collect();
+        Stretch { to: at(to).into(), changes, ..Stretch::begin(Some(SHARD), at(10).into()) }
     }
 
     fn version(micros: u64, value: &'static str) -> (ShardId, Vec<StoredVersion>) {

@@ -32,6 +32,7 @@ mod i7_memory;
 mod i7_sanity;
 mod i8_determinism;
 mod i9_changes;
+mod i9_changes_of_sites;
 
 pub use i1_isolation::{conditions_hold, isolation_holds, promises_of_the_workload_hold, shows_too_little};
 pub use i2_timestamps::{
@@ -47,6 +48,7 @@ pub use i7_memory::what_has_ended_is_forgotten;
 pub use i7_sanity::{machine_panicked, nothing_makes_no_sense};
 pub use i8_determinism::executions_are_equal;
 pub use i9_changes::{Retold, changes_are_told_once};
+pub use i9_changes_of_sites::changes_of_sites_are_told_once;
 
 use std::fmt;
 

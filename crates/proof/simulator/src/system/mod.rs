@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use quorate_checker::Level;
+use quorate_core::changes::Position;
 use quorate_core::command::AtSite;
 use quorate_core::comparison::Rival;
 use quorate_core::hosted::{Admission, Held, Holdings, HostedCoordinator, HostedReplica, Shards};
@@ -483,6 +484,12 @@ pub trait System:
 
     /// True if its replicas tell consumers what has committed.
     const TELLS_CHANGES: bool = false;
+
+    /// What a transaction has seen that a replica tells consumers of; none where transactions have no snapshots that are vectors, or if it is not known there.
+    fn causes(server: &Self::Server, name: Timestamp) -> Option<Position> {
+        let _ = (server, name);
+        None
+    }
 
     /// The planted bugs that consumers of changes are to notice.
     const FEED_PLANTS: &'static [&'static str] = &[];

@@ -1,7 +1,7 @@
 //! Consumers of changes: a replica of the first shard reads all keys for them, and tells up to where nothing else commits.
 
-use quorate_core::changes::{Answer, Page, Request};
-use quorate_core::log::Position;
+use quorate_core::changes::{Answer, Page, Position, Request};
+use quorate_core::log::Position as LogPosition;
 use quorate_str::Rules;
 
 use super::*;
@@ -38,9 +38,9 @@ fn decide(sequence: u64, outcome: Outcome) -> Message {
     Message::Decide { transaction: txn(1, sequence), outcome, readers: Vec::new() }
 }
 
-fn page(shard: &Alone, from: u64) -> Page {
+fn page(shard: &Alone, from: u64) -> Page<Position> {
     let from = Timestamp { micros: from, client: ClientId(0) };
-    match shard.machine.changes(&Request::all(Some(from))) {
+    match shard.machine.changes(&Request::all(Some(from.into()))) {
         Answer::Page(page) => page,
         other => panic!("{other:?}"),
     }
@@ -48,10 +48,11 @@ fn page(shard: &Alone, from: u64) -> Page {
 
 /// Below this timestamp everything is certain.
 fn certain(shard: &Alone) -> u64 {
-    page(shard, 0).to.micros
+    let Position::Timestamp(to) = page(shard, 0).to else { panic!("positions are timestamps") };
+    to.micros
 }
 
-fn told(page: &Page) -> Vec<(u64, usize)> {
+fn told(page: &Page<Position>) -> Vec<(u64, usize)> {
     page.changes.iter().map(|change| (change.timestamp.micros, change.writes.len())).collect()
 }
 
@@ -75,7 +76,8 @@ fn a_consumer_has_read_everything_below_what_it_is_told_is_certain() {
     shard.logs();
     shard.does(ReplicaCommand::Follow);
     let all = page(&shard, 0);
-    assert_eq!((told(&all), all.to.micros), (vec![(1_500, 2)], 101_001));
+    let to = Position::Timestamp(Timestamp { micros: 101_001, client: ClientId(0) });
+    assert_eq!((told(&all), all.to), (vec![(1_500, 2)], to));
 }
 
 #[test]
@@ -125,7 +127,7 @@ fn versions_are_retained_below_the_floor_and_given_to_others() {
     assert_eq!(told(&page(&shard, 0)), [(1_500, 1), (2_500, 1)]);
     let mut other = machine("1/r1", |_| {});
     other.starts();
-    other.machine.replace_state(Position(9), shard.pages());
+    other.machine.replace_state(LogPosition(9), shard.pages());
     assert_eq!(other.machine.retained(), shard.machine.retained());
 }
 

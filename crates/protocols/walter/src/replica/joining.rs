@@ -378,7 +378,7 @@ impl Replica {
             Page::Registers(_)
             | Page::Counts(_)
             | Page::Containers(_)
-            | Page::Journal(_)
+            | Page::Journal { .. }
             | Page::Joined(_)
             | Page::Removals { .. } => number > 0,
         };

@@ -18,10 +18,13 @@
 //! | `moving` | containers move to the sites that write them | |
 //! | `shares` | counters that do not fall below zero | |
 //! | `milestones` | clients are told that their transactions are durable, or visible everywhere | 4.1, 5.6 |
+//! | `changes` | consumers are told what has committed | |
+//! | `retained` | the transactions that are kept for them | |
 //! | `lag` | how far other sites are behind, for operators | |
 //! | `floor` | what may be forgotten | 6 |
 //! | `invariants` | what holds between any two steps | |
 
+mod changes;
 mod claims;
 mod commit;
 mod containers;
@@ -38,6 +41,7 @@ mod propagation;
 mod reads;
 mod removal;
 mod reservations;
+mod retained;
 mod shares;
 mod state;
 mod survival;
@@ -45,7 +49,7 @@ mod survival;
 use quorate_core::hosted::Consultation;
 use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
 use quorate_core::topology::{Join, SiteChanges};
-use quorate_core::verify::{Digester, Item};
+use quorate_core::verify::{Digester, Item, position};
 use quorate_core::{
     Address, ClientId, Context, Groups, Input, Instant, ReplicaId, ReplicaIndex, ShardId, TransactionId, View,
 };
@@ -112,6 +116,8 @@ pub enum ReplicaCommand {
         /// How the sites of the keyspace have changed.
         changes: SiteChanges,
     },
+    /// A consumer asks for changes.
+    Follow,
 }
 
 /// A replica of one local site.
@@ -457,6 +463,7 @@ impl LogMachine for Replica {
             true => State::new(site, config.rules),
             false => State::joining(site, config.rules),
         };
+        let state = state.retaining(config.retention);
         Replica {
             config,
             site,
@@ -498,6 +505,7 @@ impl LogMachine for Replica {
             Input::Command(ReplicaCommand::Answer { asked, changes }) => {
                 self.on_answer(asked, &changes, context, log, outbox);
             }
+            Input::Command(ReplicaCommand::Follow) => self.on_follow(outbox),
         }
     }
 
@@ -509,6 +517,7 @@ impl LogMachine for Replica {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
+        self.state.retained.note_clock(context.clock);
         self.state.apply(entry, context.now);
         match entry {
             Entry::Commit(commit) => {
@@ -616,11 +625,18 @@ impl LogMachine for Replica {
                     digester.add(Item { space: Item::DATA, key: name, stamps: &stamps, value });
                 }
             }
-            Page::Bounds { .. }
-            | Page::Removals { .. }
+            // Only what is read has such a page, and nothing that is compared.
+            Page::Bounds { committed, .. } => {
+                // One that says nothing has an item as well, so that readers know that it does.
+                for site in (0..committed.numbers().len().max(1) as u16).map(LocalSite) {
+                    let (key, stamps) = (position::KEY, [u64::from(site.0), committed.of(site), 0]);
+                    digester.add(Item { space: Item::DATA, key, stamps: &stamps, value: None });
+                }
+            }
+            Page::Removals { .. }
             | Page::Joined(_)
             | Page::Partial {}
-            | Page::Journal(_)
+            | Page::Journal { .. }
             | Page::Locks(_)
             | Page::Ended(_) => {}
         }
@@ -631,7 +647,7 @@ impl LogMachine for Replica {
     }
 
     fn replace_state(&mut self, _: Position, pages: Vec<Page>) {
-        self.state = State::from_pages(pages, self.site, self.config.rules);
+        self.state = State::from_pages(pages, self.site, self.config.rules, self.config.retention);
         self.note_joined();
     }
 }

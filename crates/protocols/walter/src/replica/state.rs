@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use quorate_core::changes::Retention;
 use quorate_core::hash::FixedMap;
 use quorate_core::log::divide;
 use quorate_core::{Instant, Key, ShardId, TransactionId};
 
+use super::retained::Retained;
 use super::survival::of_sites;
 use crate::container::role;
-use crate::entry::{Commit, Ended, Entry, Lock, Page};
+use crate::entry::{Commit, Ended, Entry, Lock, Page, Stretch};
 use crate::histories::{Base, Count, Histories, Placed, Read, Update};
 use crate::message::{Ending, Period};
 use crate::removal::{self, End, Removal};
@@ -46,6 +48,10 @@ pub(super) struct State {
     pub(super) freeze: Option<removal::Frozen>,
     /// The sites that have joined, in this order.
     pub(super) joined: Vec<ShardId>,
+    /// The transactions that the floor includes and consumers of changes may still ask for.
+    pub(super) retained: Retained,
+    /// The last transaction of this site that another site has included in a snapshot, as far as it has committed here: all up to it are disaster-safe durable.
+    pub(super) vouched: u64,
     /// The pages of the state of another site that were adopted so far; none once there is nothing to adopt.
     adopting: Option<Vec<Page>>,
 }
@@ -69,6 +75,8 @@ impl State {
             removals: Vec::new(),
             freeze: None,
             joined: Vec::new(),
+            retained: Retained::new(Retention::NONE),
+            vouched: 0,
             adopting: None,
         }
     }
@@ -76,6 +84,16 @@ impl State {
     /// The state before the first entry of a site that joins: it adopts that of another one.
     pub(super) fn joining(site: LocalSite, rules: Rules) -> Self {
         State { adopting: Some(Vec::new()), ..State::new(site, rules) }
+    }
+
+    /// The same state, which retains so much for consumers of changes from here on.
+    pub(super) fn retaining(mut self, retention: Retention) -> Self {
+        assert!(
+            self.histories.floor().numbers().is_empty(),
+            "nothing was let go before it is known what is retained"
+        );
+        self.retained = Retained::new(retention);
+        self
     }
 
     /// True if this site has all that the keyspace has, but for what is on its way: it was founded with it, or has adopted the state of another site.
@@ -182,7 +200,9 @@ impl State {
             Entry::Released(id) => self.release(*id),
             Entry::Join(joined) => self.join(joined),
             Entry::Adopt { number, is_last, page } => self.adopt(*number as usize, *is_last, page),
-            Entry::Anew {} => *self = State::joining(self.site, self.rules),
+            Entry::Anew {} => {
+                *self = State::joining(self.site, self.rules).retaining(self.retained.retention())
+            }
             Entry::Freeze(removals) => self.freeze_without(removals),
             Entry::Removed { site, end } => self.remove(*site, end),
             Entry::Floor { floor, forgotten } => self.raise_floor(floor, *forgotten),
@@ -273,6 +293,7 @@ impl State {
                     .commit(VersionNumber { site, seqno })
                     .expect("it is above the floor, and was received");
                 let (id, snapshot) = (commit.transaction, commit.snapshot.clone());
+                self.vouched = self.vouched.max(snapshot.of(self.site));
                 assert!(
                     self.committed.includes_all(&snapshot) || self.rules.has(Plant::AdvancesByOne),
                     "{site}.{seqno} commits with {snapshot} where {} has",
@@ -324,7 +345,7 @@ impl State {
         pages.push(page.clone());
         if is_last {
             let pages = std::mem::take(pages);
-            *self = State::from_pages(pages, self.site, self.rules);
+            *self = State::from_pages(pages, self.site, self.rules, self.retained.retention());
             // These are the other site's own.
             (self.period, self.forgotten) = (Period(1), Period(0));
             if self.freeze.is_some() {
@@ -418,9 +439,11 @@ impl State {
             while self.histories.fold(usize::MAX) {}
         }
         let after = self.histories.floor().clone();
+        let mut included = Vec::new();
         for (site, journal) in &mut self.journals {
-            journal.drain(..(after.of(*site) - before.of(*site)) as usize);
+            included.extend(journal.drain(..(after.of(*site) - before.of(*site)) as usize));
         }
+        self.retained.add(&after, included);
         self.journals.retain(|_, journal| !journal.is_empty());
         self.period = Period(self.period.0 + 1);
         self.forgotten = self.forgotten.max(forgotten);
@@ -458,7 +481,22 @@ impl State {
         let mut pages = self.freeze_shared(page_bytes_max).pages;
         pages.extend(divide(locks, page_bytes_max).into_iter().map(Page::Locks));
         pages.extend(divide(ended, page_bytes_max).into_iter().map(Page::Ended));
+        pages.extend(self.freeze_retained(page_bytes_max));
         Frozen { pages }
+    }
+
+    /// What is retained for consumers. Another site that adopts the rest retains nothing at first: the others tell consumers what came before.
+    fn freeze_retained(&self, page_bytes_max: usize) -> Vec<Page> {
+        let stretches: Vec<Stretch> = self.retained.stretches().cloned().collect();
+        if stretches.is_empty() {
+            return Vec::new();
+        }
+        let horizon = Some(self.retained.horizon().clone());
+        let (commits, retained) = Default::default();
+        let first = Page::Journal { commits, retained, horizon, stretches };
+        let commits = self.retained.commits().map(|commit| (commit.bytes(), Arc::clone(commit)));
+        let pages = divide(commits, page_bytes_max).into_iter().map(Page::retained);
+        [first].into_iter().chain(pages).collect()
     }
 
     /// All that another site may adopt: what this one has promised to clients and other sites stays its own.
@@ -478,7 +516,7 @@ impl State {
             pages.push_back(Page::Joined(self.joined.clone()));
         }
         pages.extend(self.freeze_data(page_bytes_max).pages);
-        pages.extend(divide(commits, page_bytes_max).into_iter().map(Page::Journal));
+        pages.extend(divide(commits, page_bytes_max).into_iter().map(Page::journal));
         Frozen { pages }
     }
 
@@ -489,18 +527,34 @@ impl State {
 
     /// The objects alone, as a snapshot of all that has committed here reads them; none while the state of another site is adopted.
     pub(super) fn freeze_to_read(&self, page_bytes_max: usize) -> Option<Frozen> {
-        let is_whole = self.adopting.is_none();
-        is_whole.then(|| freeze_objects(self.histories.at(&self.committed), page_bytes_max))
+        if self.adopting.is_some() {
+            return None;
+        }
+        let mut frozen = freeze_objects(self.histories.at(&self.committed), page_bytes_max);
+        // A consumer of changes goes on behind it.
+        frozen.pages.push_front(Page::Bounds {
+            floor: self.committed.clone(),
+            committed: self.committed.clone(),
+            period: self.period,
+            forgotten: self.forgotten,
+        });
+        Some(frozen)
     }
 
     /// The state that these pages hold. Nobody knows here since when locks are held: they count as old.
-    pub(super) fn from_pages(mut pages: Vec<Page>, site: LocalSite, rules: Rules) -> Self {
-        let mut state = State::new(site, rules);
+    pub(super) fn from_pages(
+        mut pages: Vec<Page>,
+        site: LocalSite,
+        rules: Rules,
+        retention: Retention,
+    ) -> Self {
+        let mut state = State::new(site, rules).retaining(retention);
         if pages.first() == Some(&Page::Partial {}) {
             state.adopting = Some(pages.split_off(1));
             return state;
         }
         let mut base = Base::default();
+        let (mut first, mut kept) = (None, Vec::new());
         let mut journals: BTreeMap<LocalSite, VecDeque<Arc<Commit>>> = BTreeMap::new();
         for page in pages {
             match page {
@@ -514,10 +568,12 @@ impl State {
                 Page::Registers(registers) => base.registers.extend(registers),
                 Page::Counts(counts) => base.counts.extend(counts),
                 Page::Containers(containers) => base.containers.extend(containers),
-                Page::Journal(commits) => {
+                Page::Journal { commits, retained, horizon, stretches } => {
                     for commit in commits {
                         journals.entry(commit.version.site).or_default().push_back(commit);
                     }
+                    kept.extend(retained);
+                    first = horizon.map(|horizon| (horizon, stretches)).or(first);
                 }
                 Page::Locks(locks) => locks.into_iter().for_each(|lock| state.lock(lock, Instant::START)),
                 Page::Ended(ended) => {
@@ -528,9 +584,20 @@ impl State {
                 }
             }
         }
+        let retained = first.map(|(horizon, stretches)| (horizon, stretches, kept));
+        state.retained = Retained::restored(retention, &base.floor, retained);
         state.histories = Histories::from_base(base, site);
         state.replay(journals);
+        state.vouched = state.vouched_for();
         state
+    }
+
+    /// The last transaction of this site that one of another site has seen which has committed here and is in a journal.
+    fn vouched_for(&self) -> u64 {
+        let others =
+            self.journals.iter().filter(|(site, _)| **site != self.site).flat_map(|(_, journal)| journal);
+        let committed = others.filter(|commit| self.committed.includes(commit.version));
+        committed.map(|commit| commit.snapshot.of(self.site)).max().unwrap_or(0)
     }
 
     /// Transactions take effect again, causes before effects.

@@ -79,7 +79,7 @@ fn a_page_that_cannot_stand_there_ends_a_state() {
         (registers(&["oak"]), true),
         (Page::Counts(vec![]), true),
         (Page::Containers(vec![]), true),
-        (Page::Journal(vec![]), true),
+        (Page::journal(vec![]), true),
         (Page::Joined(vec![]), true),
         (Page::Removals { removals: vec![], frozen: None }, true),
     ] {

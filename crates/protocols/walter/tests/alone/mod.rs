@@ -5,6 +5,7 @@
 mod claims;
 mod client;
 mod commits;
+mod consumers;
 mod copies;
 mod counters;
 mod ends;

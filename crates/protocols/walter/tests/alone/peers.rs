@@ -415,7 +415,7 @@ fn pages_are_as_large_as_servers_want_them() {
         .pages()
         .iter()
         .filter_map(|page| match page {
-            quorate_walter::Page::Journal(commits) => Some(commits.len()),
+            quorate_walter::Page::Journal { commits, .. } => Some(commits.len()),
             _ => None,
         })
         .collect();

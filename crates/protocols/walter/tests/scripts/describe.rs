@@ -248,7 +248,7 @@ fn page(page: &Page) -> String {
             };
             containers.iter().map(placed).collect::<Vec<_>>().join(" ")
         }
-        Page::Journal(all) => commits(all),
+        Page::Journal { commits: all, .. } => commits(all),
         Page::Removals { removals, .. } => {
             let removed = removals.iter().map(|removal| format!("{} was removed", removal.site));
             removed.collect::<Vec<_>>().join(", ")

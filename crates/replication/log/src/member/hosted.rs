@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use quorate_core::changes;
+use quorate_core::changes::{self, Position};
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
     Admission, Consultation, HandedOver, Health, Held, Holdings, HostedOnLog, HostedReplica, News, Seat,
@@ -134,7 +134,7 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
         Member::verified(self, request)
     }
 
-    fn changes(&self, request: &changes::Request) -> changes::Answer {
+    fn changes(&self, request: &changes::Request<Position>) -> changes::Answer<Position> {
         match self.replica().status() {
             Status::Recovering => changes::Answer::unable("it learns from the others what it has lost"),
             Status::Retired => changes::Answer::unable("it is no member of its group any more"),
@@ -147,7 +147,7 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
             }
             Status::Normal | Status::ViewChanging => match self.machine().changes(request) {
                 // The leader may be able to bring a consumer on even where nothing is appended.
-                changes::Answer::Page(page) if request.from == Some(page.to) => {
+                changes::Answer::Page(page) if request.from.as_ref() == Some(&page.to) => {
                     changes::Answer::unable("another replica leads, and may know more")
                 }
                 answer => answer,

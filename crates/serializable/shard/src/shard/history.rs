@@ -221,7 +221,7 @@ impl History {
             let wanted = written.writes.iter().filter(|write| request.keys.contains(&write.key));
             let writes: Vec<Write> = wanted.cloned().collect();
             if !writes.is_empty() {
-                let change = Change { timestamp: position, writes };
+                let change = Change::of_writes(position, writes);
                 bytes += change.bytes();
                 changes.push(change);
             }

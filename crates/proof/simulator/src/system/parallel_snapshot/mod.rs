@@ -19,11 +19,12 @@ mod work;
 use std::time::Duration;
 
 use quorate_checker::Level;
+use quorate_core::changes::Position;
 use quorate_core::command::{AtSite, Command};
 use quorate_core::hosted::{Held, Shards};
 use quorate_core::invariant::Violation;
 use quorate_core::topology::Isolation;
-use quorate_core::{ClientId, Machine, Random, ReplicaIndex, TransactionId};
+use quorate_core::{ClientId, Machine, Random, ReplicaIndex, Timestamp, TransactionId};
 use quorate_log::member::MessageOf;
 use quorate_log::{Guest, Member, Part};
 use quorate_walter::message::Period;
@@ -109,6 +110,13 @@ impl System for ParallelSnapshot {
     const PLACES_CONTAINERS: bool = true;
     const LOSES_SITES: bool = true;
     const ISOLATION: Isolation = Isolation::ParallelSnapshot;
+    const TELLS_CHANGES: bool = true;
+    const FEED_PLANTS: &'static [&'static str] = &["W37", "W38", "W39"];
+
+    fn causes(server: &Server, name: Timestamp) -> Option<Position> {
+        let commit = server.machine().told(name)?;
+        Some(Position::of_sites(commit.snapshot.numbers().to_vec()))
+    }
 
     fn settings_for_crashes(sketch: &Sketch<'_>, collects: bool) -> Settings {
         settings::for_crashes(sketch, collects)

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use quorate_core::changes::Retention;
 use quorate_core::{ClientId, Random};
 use quorate_log::member::Config;
 use quorate_walter::{CoordinatorConfig, Moves, ReplicaConfig, Rules};
 
+use crate::consumers::{draw_retention, has_consumers};
 use crate::crash_points::Configuration;
+use crate::system::parallel_snapshot::ParallelSnapshot;
 use crate::system::{Sketch, on_log, shrink_to};
 
 /// How the machines are set up.
@@ -52,6 +55,11 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         page_bytes_max: [200, 2_000, 1024 * 1024][random.index(3)].max(on_log::page_bytes_min(round_trip)),
         ..initial
     };
+    let retention = match has_consumers::<ParallelSnapshot>(sketch.seed, options.plant_id()) {
+        true => draw_retention(&mut Random::stream(sketch.seed, "retention")),
+        false => Retention::NONE,
+    };
+    let replica = ReplicaConfig { retention, ..replica };
     let moves = Moves {
         window: 2 * round_trip + Duration::from_millis(random.between(100, 2_000)),
         writes_min: random.between(1, 4),

@@ -26,7 +26,9 @@ fn things_in(page: &Page) -> usize {
         Page::Registers(registers) => registers.len(),
         Page::Counts(counts) => counts.len(),
         Page::Containers(containers) => containers.len(),
-        Page::Journal(commits) => commits.iter().map(|commit| commit.updates.len()).sum(),
+        Page::Journal { commits, retained, .. } => {
+            commits.iter().chain(retained).map(|commit| commit.updates.len()).sum()
+        }
         Page::Bounds { .. }
         | Page::Removals { .. }
         | Page::Joined(_)

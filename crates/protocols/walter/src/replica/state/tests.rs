@@ -298,7 +298,8 @@ fn a_state_in_pages_is_the_same_state() {
             Page::Registers(_) => 'R',
             Page::Counts(_) => 'C',
             Page::Containers(_) => 'P',
-            Page::Journal(_) => 'J',
+            Page::Journal { horizon: Some(_), .. } => 'H',
+            Page::Journal { .. } => 'J',
             Page::Removals { .. } => 'L',
             Page::Joined(_) => 'N',
             Page::Locks(_) => 'K',
@@ -318,7 +319,7 @@ fn a_state_in_pages_is_the_same_state() {
     };
     assert_eq!((floor, committed, period, forgotten), (v(&[4, 2]), v(&[6, 3]), Period(2), Period(0)));
     for bytes in [1, 1 << 20] {
-        let copy = State::from_pages(pages(&state, bytes), HERE, Rules::SOUND);
+        let copy = State::from_pages(pages(&state, bytes), HERE, Rules::SOUND, Retention::NONE);
         assert_eq!(pages(&copy, bytes), pages(&state, bytes));
         assert_eq!((&copy.committed, kept(&copy)), (&state.committed, kept(&state)));
         assert_eq!((copy.period, copy.forgotten), (Period(2), Period(0)));
@@ -353,7 +354,7 @@ fn a_state_that_is_adopted_is_whole_with_its_last_page_alone() {
     assert_eq!(adopt(&mut state, 0, false), 1, "another state begins");
     let part = pages(&state, 1);
     assert_eq!((&part[0], part[1..].len()), (&Page::Partial {}, 1));
-    let copy = State::from_pages(part, LocalSite(3), Rules::SOUND);
+    let copy = State::from_pages(part, LocalSite(3), Rules::SOUND, Retention::NONE);
     assert_eq!((copy.is_whole(), copy.adopted()), (false, 1));
     for number in 1..all.len() {
         assert!(!state.is_whole());
