@@ -45,6 +45,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(160);
 
+/// A page without changes comes so often of a keyspace in which nothing happens as long as nobody writes.
+const IDLE: Duration = Duration::from_secs(1);
+
 /// So many pages of each shard may wait to be taken.
 const PAGES_AHEAD: usize = 1;
 
@@ -326,7 +329,7 @@ impl Reading {
 
     /// The next page, or why there is none.
     async fn next(&mut self, feed: &Feed) -> Told {
-        let waited = tokio::time::Instant::now();
+        let began = self.now();
         loop {
             tokio::time::sleep(self.pause).await;
             let outcome = match self.ask(feed).await {
@@ -339,12 +342,23 @@ impl Reading {
                     return Told::Page(page);
                 }
                 Outcome::TooOld(retained_from) => return Told::TooOld(retained_from),
-                Outcome::Pause if waited.elapsed() >= feed.keyspace.deadline() => {
+                Outcome::Pause if self.is_idle(began) => {
+                    if let Some(position) = self.follower.position().cloned() {
+                        let (from, changes) = (position.clone(), Vec::new());
+                        return Told::Page(Page { from, to: position, changes, is_last: true });
+                    }
+                }
+                Outcome::Pause if self.now() - began >= feed.keyspace.deadline() => {
                     return Told::Stuck(self.reason());
                 }
                 Outcome::Pause => self.pause = (2 * self.pause).clamp(PAUSE_MIN, PAUSE_MAX),
             }
         }
+    }
+
+    /// True if a replica has answered since, and there is nothing to be told for a while.
+    fn is_idle(&self, since: Instant) -> bool {
+        self.follower.idle().is_some_and(|idle| idle >= since) && self.now() - since >= IDLE
     }
 
     async fn ask(&mut self, feed: &Feed) -> Result<Outcome, String> {

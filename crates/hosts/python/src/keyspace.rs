@@ -14,6 +14,7 @@ use crate::container::Container;
 use crate::context::Context;
 use crate::error;
 use crate::handle::Handle;
+use crate::indexes::{self, IndexInfo, IndexPage, Sought, Wanted};
 use crate::transaction::Transaction;
 use crate::values::{Keys, Named, Octets, Seconds, bytes, optional};
 
@@ -28,6 +29,26 @@ impl Keyspace {
         context: Context,
     ) -> PyResult<Py<PyAny>> {
         Ok(Py::new(py, Keyspace(Handle::new(keyspace, context)))?.into_any())
+    }
+
+    /// A page of an index, in a transaction of its own.
+    fn find_wanted(
+        &self,
+        py: Python<'_>,
+        index: String,
+        wanted: Wanted,
+        limit: u32,
+        after: Option<Octets>,
+    ) -> PyResult<Py<PyAny>> {
+        let (keyspace, context) = self.cloned()?;
+        let work = async move {
+            let (index, wanted, after) = (&index, &wanted, &after);
+            let find = |txn: quorate::Transaction| async move {
+                wanted.clone().find(&txn, index, limit, after.clone()).await
+            };
+            keyspace.transact(find).await
+        };
+        context.run(py, work, |py, page| IndexPage::object(py, &page))
     }
 
     fn cloned(&self) -> PyResult<(quorate::Keyspace, &Context)> {
@@ -180,6 +201,54 @@ impl Keyspace {
         let (keyspace, context) = self.cloned()?;
         let work = async move { keyspace.scan_now(start, end, limit).await };
         context.run(py, work, |py, found| own_page(py, &found))
+    }
+
+    fn indexes(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let (keyspace, context) = self.cloned()?;
+        context.run(py, async move { keyspace.indexes().await }, |py, all| IndexInfo::list(py, &all))
+    }
+
+    fn create_index(
+        &self,
+        py: Python<'_>,
+        name: String,
+        on: &str,
+        unique: bool,
+        unparsable: &str,
+    ) -> PyResult<Py<PyAny>> {
+        let (keyspace, context) = self.cloned()?;
+        let options = indexes::options(py, on, unique, unparsable)?;
+        let work = async move { keyspace.create_index(&name, &options, |_| {}).await };
+        context.run(py, work, |py, ()| Ok(py.None()))
+    }
+
+    fn drop_index(&self, py: Python<'_>, name: String) -> PyResult<Py<PyAny>> {
+        let (keyspace, context) = self.cloned()?;
+        let work = async move { keyspace.drop_index(&name, |_| {}).await };
+        context.run(py, work, |py, ()| Ok(py.None()))
+    }
+
+    fn find(
+        &self,
+        py: Python<'_>,
+        index: String,
+        value: Sought,
+        limit: u32,
+        after: Option<Octets>,
+    ) -> PyResult<Py<PyAny>> {
+        self.find_wanted(py, index, Wanted::Equal(value.0), limit, after)
+    }
+
+    fn find_range(
+        &self,
+        py: Python<'_>,
+        index: String,
+        start: Option<Sought>,
+        end: Option<Sought>,
+        limit: u32,
+        after: Option<Octets>,
+    ) -> PyResult<Py<PyAny>> {
+        self.find_wanted(py, index, Wanted::between(start, end), limit, after)
     }
 
     fn sweep_markers(&self, py: Python<'_>, start: Octets, end: Octets) -> PyResult<Py<PyAny>> {

@@ -34,6 +34,7 @@ mod context;
 mod database;
 mod error;
 mod handle;
+mod indexes;
 mod keyspace;
 mod once;
 mod operations;
@@ -74,6 +75,9 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<answers::DroppedKeyspace>()?;
     module.add_function(wrap_pyfunction!(once::remembered, module)?)?;
     module.add_function(wrap_pyfunction!(once::remembering, module)?)?;
+    module.add_class::<indexes::IndexInfo>()?;
+    module.add_class::<indexes::IndexPage>()?;
+    module.add_class::<indexes::Found>()?;
     module.add_class::<once::Marker>()?;
     module.add_class::<once::Once>()?;
     module.add_class::<changes::Changes>()?;

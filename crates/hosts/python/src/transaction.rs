@@ -13,6 +13,7 @@ use crate::commits::{Committing, EndSender, Speculated};
 use crate::context::Context;
 use crate::error;
 use crate::handle::Handle;
+use crate::indexes::{IndexPage, Sought, Wanted};
 use crate::values::{Keys, Octets, bytes, optional};
 
 /// An open transaction. Reads go on beside each other; a commit waits for them.
@@ -50,6 +51,22 @@ impl Transaction {
             Err(_) => Err(Invalid::TransactionOver.into()),
         };
         done.map_err(|failure| error::exception(py, &failure))
+    }
+
+    fn find_wanted(
+        &self,
+        py: Python<'_>,
+        index: String,
+        wanted: Wanted,
+        limit: u32,
+        after: Option<Octets>,
+    ) -> PyResult<Py<PyAny>> {
+        let (open, context) = self.get_open()?;
+        let work = async move {
+            let open = open.read().await;
+            wanted.find(&open, &index, limit, after).await
+        };
+        context.run(py, work, |py, page| IndexPage::object(py, &page))
     }
 
     /// Notes its name, by which its outcome can be asked for should the answer to the commit not be waited for.
@@ -95,6 +112,29 @@ impl Transaction {
         let (open, context) = self.get_open()?;
         let work = async move { open.read().await.get_many(keys.0).await };
         context.run(py, work, |py, found| Ok(values(py, &found)?.into_any()))
+    }
+
+    fn find(
+        &self,
+        py: Python<'_>,
+        index: String,
+        value: Sought,
+        limit: u32,
+        after: Option<Octets>,
+    ) -> PyResult<Py<PyAny>> {
+        self.find_wanted(py, index, Wanted::Equal(value.0), limit, after)
+    }
+
+    fn find_range(
+        &self,
+        py: Python<'_>,
+        index: String,
+        start: Option<Sought>,
+        end: Option<Sought>,
+        limit: u32,
+        after: Option<Octets>,
+    ) -> PyResult<Py<PyAny>> {
+        self.find_wanted(py, index, Wanted::between(start, end), limit, after)
     }
 
     fn page(&self, py: Python<'_>, start: Octets, end: Octets, limit: u32) -> PyResult<Py<PyAny>> {

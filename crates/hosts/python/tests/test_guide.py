@@ -65,6 +65,35 @@ def test_a_consumer_of_changes(db, accounts):
     assert index.cursor != kept
 
 
+def test_a_transaction_that_commits_once(accounts):
+    accounts.put("{alice}/balance", "100")
+
+    def pay(txn, amount):
+        left = int(txn.get("{alice}/balance")) - amount
+        txn.put("{alice}/balance", str(left))
+        return str(left)
+
+    # Page: once
+    marker = quorate.Marker("paid/{alice}/1007", request="30")
+    paid = accounts.transact_once(marker, pay, 30)  # the function gives the answer, bytes or text
+    print(paid.answer, paid.is_repeat)
+    # Page ends.
+    assert (paid.answer, paid.is_repeat) == (b"70", False)
+    again = accounts.transact_once(marker, pay, 30)
+    assert (again.answer, again.is_repeat, accounts.get("{alice}/balance")) == (b"70", True, b"70")
+
+
+def test_an_index(db):
+    users = db.create_keyspace("users", if_absent=True, durability="memory")
+    # Page: index
+    users.create_index("by-city", "json:/city")  # unique=True, unparsable="leave-out"
+    users.put("ada", '{"city":"London"}')
+    for found in users.find("by-city", "London").entries:  # also of a transaction, and find_range
+        print(found.key, found.value)
+    # Page ends.
+    assert [found.key for found in users.find("by-city", "London").entries] == [b"ada"]
+
+
 def test_a_development_cluster_prints_the_line_to_paste(cluster):
     lines = [line.split("Python: ")[1] for line in cluster.welcome.splitlines() if "Python: " in line]
     assert lines == [f'quorate.connect("{cluster.address}")']

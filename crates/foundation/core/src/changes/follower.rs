@@ -50,6 +50,8 @@ pub struct Follower {
     retained_from: Option<Position>,
     /// When the consumer has come on last.
     moved: Instant,
+    /// When a replica has said last that it knows no more, where that is no sign of trouble; none if none has.
+    idle: Option<Instant>,
     /// The last reason why a replica was left.
     reason: String,
 }
@@ -66,6 +68,7 @@ impl Follower {
             left: 0,
             retained_from: None,
             moved: now,
+            idle: None,
             reason: String::new(),
         }
     }
@@ -73,6 +76,12 @@ impl Follower {
     /// The first position that was not read: none if it has not begun.
     pub fn position(&self) -> Option<&Position> {
         self.position.as_ref()
+    }
+
+    /// When a replica has said last that it knows no more, of a keyspace in which nothing happens as long as nobody writes. Where positions are timestamps they go on all the same, and a
+    /// replica that stays where it is has no majority.
+    pub fn idle(&self) -> Option<Instant> {
+        self.idle
     }
 
     /// Why the last replica that was left was left; empty if none was.
@@ -130,6 +139,9 @@ impl Follower {
             return self.leave(wrong, now);
         }
         if self.position.as_ref() == Some(&page.to) {
+            if matches!(page.to, Position::Sites(_)) {
+                self.idle = Some(now);
+            }
             if now - self.moved >= STAY_MAX {
                 return self.leave("it stays where it is", now);
             }
@@ -345,6 +357,20 @@ mod tests {
         assert!(!told(&[1, 1], &[4, 3], vec![of_site(0, 3), of_site(1, 2), of_site(0, 2)]));
         assert!(!told(&[1, 1], &[4, 3], vec![of_site(0, 3), of_site(1, 2), of_site(0, 3)]));
         assert!(!told(&[1, 1], &[4], vec![]), "it goes back at one site");
+    }
+
+    #[test]
+    fn a_keyspace_in_which_nothing_happens_is_idle_and_a_floor_that_does_not_rise_is_not() {
+        let mut follower = follower(Some(5));
+        answer(&mut follower, Answer::Page(page(5, 5, &[])), 1);
+        assert_eq!(follower.idle(), None);
+        let position = Position::of_sites(vec![1]);
+        let mut follower = Follower { position: Some(position.clone()), ..follower };
+        let nothing = Page { from: position.clone(), to: position, changes: vec![], is_last: true };
+        assert_eq!(answer(&mut follower, Answer::Page(nothing), 2), Outcome::Pause);
+        assert_eq!(follower.idle(), Some(second(2)));
+        follower.on_silence(second(3));
+        assert_eq!(follower.idle(), Some(second(2)));
     }
 
     #[test]

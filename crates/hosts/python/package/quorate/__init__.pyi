@@ -2,7 +2,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from os import PathLike as _PathLike
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
 
 from typing_extensions import Self
 
@@ -44,6 +44,7 @@ __version__: str
 _List = list
 _Octets = bytes | str
 _Seconds = float | timedelta
+_Sought = bool | float | str | bytes
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -168,6 +169,23 @@ class Keyspace:
     def transact_with_receipt(
         self, function: Callable[Concatenate[Transaction, _P], _T], /, *arguments: _P.args, **named: _P.kwargs
     ) -> tuple[_T, Receipt]: ...
+    def indexes(self) -> list[IndexInfo]: ...
+    def create_index(
+        self, name: str, on: str, *, unique: bool = False, unparsable: Literal["refuse", "leave-out"] = "refuse"
+    ) -> None: ...
+    def drop_index(self, name: str) -> None: ...
+    def find(
+        self, index: str, value: _Sought, *, limit: int = 1_000, after: bytes | None = None
+    ) -> IndexPage: ...
+    def find_range(
+        self,
+        index: str,
+        start: _Sought | None = None,
+        end: _Sought | None = None,
+        *,
+        limit: int = 1_000,
+        after: bytes | None = None,
+    ) -> IndexPage: ...
     def transact_once(
         self,
         marker: Marker,
@@ -223,6 +241,18 @@ class Transaction:
     @property
     def token(self) -> str: ...
     def get(self, key: _Octets) -> bytes | None: ...
+    def find(
+        self, index: str, value: _Sought, *, limit: int = 1_000, after: bytes | None = None
+    ) -> IndexPage: ...
+    def find_range(
+        self,
+        index: str,
+        start: _Sought | None = None,
+        end: _Sought | None = None,
+        *,
+        limit: int = 1_000,
+        after: bytes | None = None,
+    ) -> IndexPage: ...
     def get_marked(self, key: _Octets) -> Marked: ...
     def get_many(self, keys: Iterable[_Octets]) -> list[bytes | None]: ...
     def scan(
@@ -375,6 +405,32 @@ class Snapshot:
     def timestamp(self) -> Timestamp: ...
     @property
     def attempts(self) -> int: ...
+
+class IndexInfo:
+    @property
+    def name(self) -> str: ...
+    @property
+    def on(self) -> str: ...
+    @property
+    def unique(self) -> bool: ...
+    @property
+    def unparsable(self) -> str: ...
+    @property
+    def stage(self) -> str: ...
+
+class Found:
+    @property
+    def by(self) -> bool | float | bytes: ...
+    @property
+    def key(self) -> bytes: ...
+    @property
+    def value(self) -> bytes: ...
+
+class IndexPage:
+    @property
+    def entries(self) -> list[Found]: ...
+    @property
+    def next(self) -> bytes | None: ...
 
 class Marker:
     def __new__(

@@ -308,6 +308,14 @@ class TransactionBase:
         """Reads a key, and tells whether its version may still be on its way to other sites."""
         return self._native.get_marked(key)
 
+    def find(self, index, value, *, limit=1_000, after=None):
+        """The keys that an index finds by a value, with what they hold. Go on after a page with ``after=page.next``."""
+        return self._native.find(index, value, limit, after)
+
+    def find_range(self, index, start=None, end=None, *, limit=1_000, after=None):
+        """As ``find``, by values from one to another one, which is not wanted itself; without an end all."""
+        return self._native.find_range(index, start, end, limit, after)
+
     def get_many(self, keys):
         """Reads several keys at once; the values are in their order."""
         return self._native.get_many(keys)

@@ -147,6 +147,29 @@ class Keyspace(KeyspaceBase):
                 if attempt is None:
                     return result, attempts.receipt()
 
+    def indexes(self):
+        """The indexes of the keyspace, in the order of their creation."""
+        return self._native.indexes()
+
+    def create_index(self, name, on, *, unique=False, unparsable="refuse"):
+        """Creates an index (``strict`` and ``snapshot``), and waits until it is ready: ``on`` is ``json:/city`` or ``bytes:0..8``.
+
+        A value that does not parse is refused, or has no entry with ``unparsable="leave-out"``. A creation that was interrupted goes on if it is asked for again.
+        """
+        return self._native.create_index(name, on, unique, unparsable)
+
+    def drop_index(self, name):
+        """Drops an index, and waits until its entries are deleted."""
+        return self._native.drop_index(name)
+
+    def find(self, index, value, *, limit=1_000, after=None):
+        """The keys that an index finds by a value, with what they hold, in a transaction of its own. Go on after a page with ``after=page.next``."""
+        return self._native.find(index, value, limit, after)
+
+    def find_range(self, index, start=None, end=None, *, limit=1_000, after=None):
+        """As ``find``, by values from one to another one, which is not wanted itself; without an end all."""
+        return self._native.find_range(index, start, end, limit, after)
+
     def transact_once(self, marker, function, /, *arguments, **named):
         """Runs a transaction as ``transact`` does, unless one with this marker has committed: then its answer is given again, and nothing is done.
 

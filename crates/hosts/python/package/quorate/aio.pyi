@@ -3,15 +3,16 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from os import PathLike as _PathLike
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
 
 from typing_extensions import Self
 
-from quorate import Batch, ChangePage, DroppedKeyspace, Info, KeyspaceInfo, Marked, Marker, Member, Once, ProcedureVersion, Snapshot, Timestamp
+from quorate import Batch, ChangePage, DroppedKeyspace, IndexInfo, IndexPage, Info, KeyspaceInfo, Marked, Marker, Member, Once, ProcedureVersion, Snapshot, Timestamp
 
 _List = list
 _Octets = bytes | str
 _Seconds = float | timedelta
+_Sought = bool | float | str | bytes
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -151,6 +152,23 @@ class Keyspace:
         *arguments: _P.args,
         **named: _P.kwargs,
     ) -> tuple[_T, Receipt]: ...
+    async def indexes(self) -> list[IndexInfo]: ...
+    async def create_index(
+        self, name: str, on: str, *, unique: bool = False, unparsable: Literal["refuse", "leave-out"] = "refuse"
+    ) -> None: ...
+    async def drop_index(self, name: str) -> None: ...
+    async def find(
+        self, index: str, value: _Sought, *, limit: int = 1_000, after: bytes | None = None
+    ) -> IndexPage: ...
+    async def find_range(
+        self,
+        index: str,
+        start: _Sought | None = None,
+        end: _Sought | None = None,
+        *,
+        limit: int = 1_000,
+        after: bytes | None = None,
+    ) -> IndexPage: ...
     async def transact_once(
         self,
         marker: Marker,
@@ -208,6 +226,18 @@ class Transaction:
     @property
     def token(self) -> str: ...
     async def get(self, key: _Octets) -> bytes | None: ...
+    async def find(
+        self, index: str, value: _Sought, *, limit: int = 1_000, after: bytes | None = None
+    ) -> IndexPage: ...
+    async def find_range(
+        self,
+        index: str,
+        start: _Sought | None = None,
+        end: _Sought | None = None,
+        *,
+        limit: int = 1_000,
+        after: bytes | None = None,
+    ) -> IndexPage: ...
     async def get_marked(self, key: _Octets) -> Marked: ...
     async def get_many(self, keys: Iterable[_Octets]) -> list[bytes | None]: ...
     def scan(
