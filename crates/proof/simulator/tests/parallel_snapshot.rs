@@ -16,11 +16,21 @@ fn told(report: &Report) -> Vec<String> {
     report.violations.iter().map(describe).collect()
 }
 
+/// In a quarter of the seeds consumers follow what commits at all sites.
+#[test]
+fn consumers_of_changes_are_told_what_has_committed() {
+    let report = run(&Options { repeat_every: 0, ..options(100..=120) }, |_| true);
+    assert_eq!(told(&report), [""; 0]);
+    let changes = &report.happened["changes told to consumers"];
+    assert!(changes.seeds >= 3 && changes.times > 200, "{changes:?}");
+}
+
 #[test]
 fn the_rules_survive_all_faults() {
     let report = run(&options(1..=30), |_| true);
     assert_eq!(told(&report), [""; 0]);
     let expected = [
+        "changes told to consumers",
         "client was told that a node is busy",
         "client was told that its transaction is durable",
         "client was told that its transaction is visible everywhere",

@@ -377,6 +377,24 @@ fn procedures_are_deployed(client: &mut Client) {
     assert_eq!(elsewhere.problem().0, 422);
 }
 
+/// A consumer is told what was added to counters and sets.
+fn additions_are_told(client: &mut Client, begins: &Value, timestamp: &Value) {
+    let (mut told, mut next) = (Vec::new(), begins["next"].as_str().unwrap().to_owned());
+    while told.is_empty() {
+        let page = client.get(&next).json();
+        told.extend(page["changes"].as_array().unwrap().iter().cloned());
+        next = page["next"].as_str().unwrap().to_owned();
+    }
+    let expected = json!({
+        "timestamp": timestamp, "writes": [{ "key": "name", "value": "tea" }],
+        "additions": [
+            { "counter": "stock", "by": 7 }, { "set": "tags", "element": "a/b", "by": 1 },
+            { "set": "tags", "element": "gone", "by": -1 }, { "set": "tags", "element": { "base64": "/w==" }, "by": 1 },
+        ],
+    });
+    assert_eq!(told, [expected]);
+}
+
 fn counters_and_sets_are_changed(cluster: &Cluster) {
     let mut client = Client::connect(cluster.door);
     let address = "/v1/keyspaces/parallel-snapshot";
@@ -385,8 +403,10 @@ fn counters_and_sets_are_changed(cluster: &Cluster) {
         { "set_add": { "key": "tags", "element": { "base64": "/w==" } } }, { "set_remove": { "key": "tags", "element": "gone" } },
         { "put": { "key": "name", "value": "tea" } },
     ] });
+    let begins = client.get(&format!("{address}/changes")).json();
     let changed = client.post(&format!("{address}/changes"), &changes);
     assert_committed(&changed, 200);
+    additions_are_told(&mut client, &begins, &changed.json()["timestamp"]);
     assert_eq!(changed.json()["token"], changed.header("quorate-token").unwrap());
     assert_eq!(client.get(&format!("{address}/counters/stock")).json(), json!({ "value": 7 }));
     assert_eq!(client.get(&format!("{address}/sets/tags/elements/a%2Fb")).json(), json!({ "count": 1 }));
