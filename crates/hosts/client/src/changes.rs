@@ -181,7 +181,7 @@ impl Database {
             let latest = keyspace.scan_with_snapshot(b"", b"", 1).await?.timestamp;
             return Ok(Position::Timestamp(successor(latest)));
         }
-        // What a transaction sees that begins now, its session has seen.
+        // A session has seen all that its transactions see.
         keyspace.transact(async |txn| txn.get(b"0").await).await?;
         let seen = self.seen();
         let part = seen.part(keyspace.definition().id);

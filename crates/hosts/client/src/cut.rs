@@ -372,7 +372,7 @@ impl CutReader {
         Ok(Some(entries))
     }
 
-    /// What is read includes so many transactions of a local site.
+    /// The state that is read includes so many transactions of a local site.
     fn note_position(&self, stamps: &[u64]) {
         let [site, seqno, _] = *stamps else { return };
         let Some(at) = usize::try_from(site).ok().filter(|at| *at < SITES_MAX) else { return };

@@ -59,7 +59,7 @@ pub(crate) struct IndexInfo {
     on: String,
     /// True if a value belongs to one key only.
     unique: bool,
-    /// What becomes of values that do not parse: `refuse` or `leave-out`.
+    /// The fate of values that do not parse: `refuse` or `leave-out`.
     unparsable: &'static str,
     /// How far it is: `ready` if it can be read.
     stage: &'static str,

@@ -271,7 +271,7 @@ impl Consumer {
     }
 }
 
-/// What the transactions have seen that a server has told just now.
+/// The snapshots of the transactions that a server has told just now.
 fn causes_of<S: System>(
     cluster: &Cluster<S>,
     server: Option<usize>,

@@ -141,7 +141,7 @@ impl Consumed {
         }
     }
 
-    /// What the changes lead to that lie before a position: of a keyspace in local sites, the site that was read may not have heard of all that another one has told.
+    /// The state that the changes lead to which lie before a position: of a keyspace in local sites, the site that was read may not have heard of all that another one has told.
     fn leads_to(&self, at: Position) -> Held {
         let (mut values, mut counts) = (BTreeMap::new(), BTreeMap::new());
         for change in self.told.iter().filter(|change| at.has_passed(change.timestamp)) {
@@ -176,7 +176,7 @@ impl Consumed {
     }
 }
 
-/// What a keyspace holds at a position.
+/// The content of a keyspace at a position.
 struct Held {
     at: Position,
     values: BTreeMap<Key, Value>,
@@ -184,7 +184,7 @@ struct Held {
     counts: BTreeMap<(Key, Option<Key>), i64>,
 }
 
-/// What one of two has that the other has not, or has otherwise.
+/// The names under which two maps hold something different, or only one of them anything.
 fn differences<K: Ord + Clone, V: PartialEq>(one: &BTreeMap<K, V>, other: &BTreeMap<K, V>) -> Vec<K> {
     let names = one.keys().chain(other.keys()).filter(|name| one.get(*name) != other.get(*name));
     let names: BTreeSet<K> = names.cloned().collect();

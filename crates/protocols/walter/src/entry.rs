@@ -216,7 +216,7 @@ pub struct Lock {
     pub keys: Vec<Key>,
 }
 
-/// What the floor has risen by in a while, of what is retained for consumers of changes.
+/// A part of the transactions that are retained for consumers of changes: those that the floor came to include in a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// When it has risen first, by the clock of the replica that retains it.

@@ -151,7 +151,7 @@ impl Change {
     }
 }
 
-/// What a transaction has done to the count of an element of a counting set, or to a counter. The sum of all that were told is the count.
+/// The change of the count of an element of a counting set, or of a counter, by a transaction. The sum of all that were told is the count.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Addition {
     /// The name of the set or the counter.

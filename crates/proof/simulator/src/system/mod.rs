@@ -485,7 +485,7 @@ pub trait System:
     /// True if its replicas tell consumers what has committed.
     const TELLS_CHANGES: bool = false;
 
-    /// What a transaction has seen that a replica tells consumers of; none where transactions have no snapshots that are vectors, or if it is not known there.
+    /// The snapshot of a transaction that a replica tells consumers of; none where transactions have no snapshots that are vectors, or if it is not known there.
     fn causes(server: &Self::Server, name: Timestamp) -> Option<Position> {
         let _ = (server, name);
         None

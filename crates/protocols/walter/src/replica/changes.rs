@@ -4,7 +4,7 @@
 //! here: they are disaster-safe durable, so they stay even if sites are lost (as many as the keyspace survives). A transaction of another site commits here no sooner. Of its own site's a leader
 //! knows it by the copies that it has counted, and every replica by the snapshots of other sites that include them.
 //!
-//! Every vector that a consumer is told is closed: with each transaction it includes all that its snapshot includes. So it goes on at any replica of any site. What a site has no copy of
+//! Every vector that a consumer is told is closed: with each transaction it includes all that its snapshot includes. So it goes on at any replica of any site. A transaction that has written to a container of which a site has no copy
 //! another site tells: the page ends before it, and the next question is refused.
 
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ impl Replica {
             }
         };
         let horizon = self.state.retained.horizon();
-        // What was told and is abandoned was lost with more sites than the keyspace survives: the consumer has to begin anew.
+        // A transaction that was told and is abandoned was lost with more sites than the keyspace survives: the consumer has to begin anew.
         if !from.includes_all(horizon) || self.abandoned(&from).is_some() {
             return Answer::TooOld { retained_from: position(horizon) };
         }
@@ -170,8 +170,7 @@ fn name_of(object: &Key) -> &[u8] {
     counter::name_of(object).unwrap_or(object)
 }
 
-/// What a transaction has done, as far as it is wanted: the last value of each key, and the sum of what each element and each counter was changed by. What a counter has in
-/// which share is nobody's business.
+/// The change that a transaction has made, as far as it is wanted: the last value of each key, and the sum of what each element and each counter was changed by. Shares of a counter are an affair of sites.
 fn change_of(commit: &Commit, keys: &KeyRange) -> Result<Change, Key> {
     let mut writes: BTreeMap<&Key, &Option<Value>> = BTreeMap::new();
     let mut additions: BTreeMap<(Key, Option<&Key>), i64> = BTreeMap::new();

@@ -1,6 +1,6 @@
 //! The transactions below the floor that are retained for consumers of changes.
 //!
-//! Nobody reads them in a snapshot any more, so they are kept apart from the histories: as they have committed, in the order of the numbers of each site. They are let go by
+//! No snapshot reads them any more, so they are kept apart from the histories: as they have committed, in the order of the numbers of each site. They are let go by
 //! *stretches*, which are what the floor has risen by in a while; the *horizon* is where the last one ended that was let go. When the floor has risen is known to this replica
 //! alone, by its own clock: how much is retained is no part of what replicas agree on.
 
@@ -44,7 +44,7 @@ impl Retained {
         }
     }
 
-    /// What was retained by a replica of the same site, as far as it reaches up to the floor; nothing of a state without it.
+    /// The transactions that a replica of the same site has retained, as far as it reaches up to the floor; nothing of a state without it.
     pub(super) fn restored(
         retention: Retention,
         floor: &Vector,

@@ -485,7 +485,7 @@ impl State {
         Frozen { pages }
     }
 
-    /// What is retained for consumers. Another site that adopts the rest retains nothing at first: the others tell consumers what came before.
+    /// The pages of the transactions that are retained for consumers. Another site that adopts the rest retains nothing at first: the others tell consumers what came before.
     fn freeze_retained(&self, page_bytes_max: usize) -> Vec<Page> {
         let stretches: Vec<Stretch> = self.retained.stretches().cloned().collect();
         if stretches.is_empty() {
