@@ -7,7 +7,7 @@ use quorate::index::{Definition, IndexValue, Unparsable};
 use quorate::{IndexOptions, Indexed};
 
 use crate::error;
-use crate::values::{Octets, bytes, optional};
+use crate::values::{Octets, bytes};
 
 /// A value that keys are found by: a truth value, a number, or bytes or text.
 #[derive(Clone, Debug)]
@@ -121,8 +121,10 @@ impl IndexPage {
             Py::new(py, Found { by: told(py, &entry.by)?, key, value })
         };
         let entries: Vec<Py<Found>> = page.entries.iter().map(found).collect::<PyResult<_>>()?;
-        let page =
-            IndexPage { entries: PyList::new(py, entries)?.unbind(), next: optional(py, page.next.as_ref()) };
+        let page = IndexPage {
+            entries: PyList::new(py, entries)?.unbind(),
+            next: page.next.as_ref().map(|next| bytes(py, next)),
+        };
         Ok(Py::new(py, page)?.into_any())
     }
 }

@@ -57,7 +57,7 @@ quorate_core::plants! {
         "a site takes from a counter without a look at its share";
     SharesTooEarly = "W36", "beyond", Hunt::Scripted,
         "a site takes from a share of a counter that its transaction's snapshot lacks";
-    UncertainTold = "W37", "beyond", Hunt::Scripted,
+    UncertainTold = "W37", "beyond", Hunt::ALL_FAULTS,
         "a consumer of changes is told what has committed at a site before it is disaster-safe durable";
     EffectsToldFirst = "W38", "beyond", Hunt::ALL_FAULTS,
         "a consumer of changes is told a transaction before what its snapshot includes";
