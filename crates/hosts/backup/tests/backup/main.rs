@@ -105,12 +105,15 @@ async fn moves_money(keyspace: Keyspace, stop: Arc<AtomicBool>) -> u32 {
     while !stop.load(Ordering::Relaxed) {
         let ended = keyspace
             .transact(async |txn| {
-                let number = |value: Option<quorate::Value>| -> i64 {
-                    let value =
-                        value.unwrap_or_else(|| panic!("an account is gone: {}", keyspace.isolation()));
-                    String::from_utf8(value.to_vec()).unwrap().parse().unwrap()
+                let number = |value: Option<quorate::Value>| -> Result<i64, ClientError> {
+                    match value {
+                        Some(value) => Ok(String::from_utf8(value.to_vec()).unwrap().parse().unwrap()),
+                        // It was read at one replica, which may not have heard of it yet: such a transaction does not commit.
+                        None if keyspace.isolation() == Isolation::Strict => Err(ClientError::Conflict),
+                        None => panic!("an account is gone: {}", keyspace.isolation()),
+                    }
                 };
-                let (ada, bob) = (number(txn.get("ada").await?), number(txn.get("bob").await?));
+                let (ada, bob) = (number(txn.get("ada").await?)?, number(txn.get("bob").await?)?);
                 txn.put("ada", (ada - 1).to_string())?;
                 txn.put("bob", (bob + 1).to_string())
             })
