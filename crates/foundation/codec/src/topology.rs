@@ -40,6 +40,7 @@ message!(Keyspace, "Keyspace", {
     13 timestamping: Optional<Nested>,
     14 application: Optional<Text>,
     15 retention: Optional<Nested>,
+    16 expiring: Varint,
 }, check validate_keyspace);
 
 message!(Speculation, "Speculation", {
@@ -112,6 +113,8 @@ fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
         Err(Fault::Meaningless("an application without a name, or where no shard runs procedures"))
     } else if !has_sound_retention(keyspace) {
         Err(Fault::Meaningless("changes that are retained where none are told"))
+    } else if keyspace.expiring && !may_expire(keyspace) {
+        Err(Fault::Meaningless("values that expire where the keyspace keeps no index on that"))
     } else if !keyspace.site_changes().fits(&keyspace.shards.iter().map(|shard| shard.id).collect::<Vec<_>>())
     {
         Err(Fault::Meaningless(
@@ -141,6 +144,11 @@ fn has_sound_timestamping(keyspace: &Keyspace) -> bool {
             && keyspace.comparison.is_none()
             && timestamping.validate(keyspace.clock_bound).is_ok()
     })
+}
+
+/// True if values of the keyspace may have lifetimes.
+fn may_expire(keyspace: &Keyspace) -> bool {
+    matches!(keyspace.isolation, Isolation::Strict | Isolation::Snapshot) && keyspace.comparison.is_none()
 }
 
 /// True if the keyspace names no application, or one that its shards can run.

@@ -8,6 +8,7 @@
 //! | one-round transactions | [`Command::Execute`], [`Command::Recall`] | [`Event::Executed`] |
 //! | sessions of several clients | [`Command::Observe`], [`Command::CatchUp`] | [`Event::Finished`] |
 //! | milestones | [`Command::Await`] | [`Event::Milestone`] |
+//! | values that expire | [`Command::Confine`] | |
 //! | speculation | [`Command::CommitSpeculatively`], [`Command::After`] | [`Event::Begun`], [`Event::Shown`] |
 //!
 //! A coordinator whose protocol lacks a part answers with [`Command::refused`] and [`Invalid::Unsupported`]: a command is never passed over in silence, and never
@@ -81,6 +82,23 @@ pub enum Freshness {
     /// a snapshot at the clock's time, reported once the bound has passed. Nothing is held; only writes that are under
     /// way below the timestamp are waited for.
     ClockBound,
+}
+
+/// The timestamps at which a transaction may commit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommitWindow {
+    /// At this time or later.
+    pub from: ClockTime,
+    /// Before this time; none if at any later one.
+    pub before: Option<ClockTime>,
+}
+
+impl CommitWindow {
+    /// True if a transaction may commit at this timestamp.
+    pub fn contains(self, timestamp: Timestamp) -> bool {
+        self.from.as_micros() <= timestamp.micros
+            && self.before.is_none_or(|before| timestamp.micros < before.as_micros())
+    }
 }
 
 /// A command of the client to the coordinator.
@@ -282,6 +300,13 @@ pub enum Command {
         /// The other one.
         earlier: TransactionId,
     },
+    /// A transaction must commit within this window, or not at all: it has judged values by their expiry. Answered by nothing; said before it is asked to commit.
+    Confine {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The window.
+        window: CommitWindow,
+    },
     /// Be told when a transaction that has committed reaches a milestone. Answered by [`Event::Milestone`]; if it is asked for again
     /// before that, both are answered at once.
     Await {
@@ -316,6 +341,7 @@ impl Command {
             | Command::Container { transaction, .. }
             | Command::CatchUp { transaction, .. }
             | Command::After { transaction, .. }
+            | Command::Confine { transaction, .. }
             | Command::ReadOnly { transaction, .. }
             | Command::ReadOnlyScan { transaction, .. }
             | Command::Abort { transaction } => Some(Event::Finished { transaction, result: Err(failure) }),

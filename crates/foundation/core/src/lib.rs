@@ -6,7 +6,7 @@
 //! about: [`id`]s, the two kinds of [`time`], [`timestamp`]s, [`transaction`]s and their limits, the [`command`]s of clients,
 //! [`quorum`] arithmetic, the [`members`] of groups and the [`topology`] of a cluster. [`log`] is the port through which machines use a replicated log.
 //! [`bound`] says which numbers are taken over from others. [`rules`] are what a bug can be planted into, and [`verify`] is how
-//! replicas are compared; [`changes`] are what has committed, in its order. [`seen`] is how far a session has seen. [`reserved`] are the keys of the system. [`hosted`] is how protocols are hosted, [`attic`] where their hosts keep values that do not fit into memory, and [`admission`] is what their hosts refuse under load. [`definer`] says when the next epoch of a keyspace may be defined, and [`acceptance`] how a group goes on that has lost too much. [`names!`] gives choices their names. [`replay`] says which records of a log count. [`lives`] and [`inventory`] say which nodes are believed and how replicas begin.
+//! replicas are compared; [`changes`] are what has committed, in its order. [`seen`] is how far a session has seen. [`reserved`] are the keys of the system, and [`expiry`] is how values say when they are over. [`hosted`] is how protocols are hosted, [`attic`] where their hosts keep values that do not fit into memory, and [`admission`] is what their hosts refuse under load. [`definer`] says when the next epoch of a keyspace may be defined, and [`acceptance`] how a group goes on that has lost too much. [`names!`] gives choices their names. [`replay`] says which records of a log count. [`lives`] and [`inventory`] say which nodes are believed and how replicas begin.
 //!
 //! This crate has no I/O, threads, clocks, unseeded randomness or iteration over hash order, and neither may anything
 //! that is built from it alone.
@@ -21,6 +21,7 @@ pub mod command;
 pub mod comparison;
 pub mod counter;
 pub mod definer;
+pub mod expiry;
 pub mod hash;
 pub mod hosted;
 pub mod id;

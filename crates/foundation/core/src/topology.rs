@@ -265,6 +265,8 @@ pub struct Keyspace {
     pub application: Option<String>,
     /// How much its replicas retain for consumers of changes, where they tell any and that is not the default.
     pub retention: Option<Retention>,
+    /// True if its values may have lifetimes: each of them has an envelope then, see [`crate::expiry`].
+    pub expiring: bool,
 }
 
 /// The longest name of an application, in bytes.
@@ -298,6 +300,7 @@ impl Keyspace {
             timestamping: None,
             application: None,
             retention: None,
+            expiring: false,
         }
     }
 

@@ -357,6 +357,7 @@ impl Coordinators {
             | Command::Put { transaction, .. }
             | Command::Set { transaction, .. }
             | Command::After { transaction, .. }
+            | Command::Confine { transaction, .. }
             | Command::CommitSpeculatively { transaction }
             | Command::Commit { transaction }
             | Command::Abort { transaction } => {

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 1 | everything before versions were counted |
 //! | 2 | data directories name the version in force; users and roles, which gateways of earlier programs do not ask for |
-//! | 3 | indexes: replicas of earlier programs take writes of clients that do not know of them |
+//! | 3 | indexes, and keyspaces whose values expire: replicas of earlier programs take writes of clients that do not know of them |
 //!
 //! Most changes need no new version: what an earlier program does not know it passes over (ADR 0019).
 

@@ -167,6 +167,7 @@ impl Interactive {
             | Command::GetMarked { .. }
             | Command::CatchUp { .. }
             | Command::After { .. }
+            | Command::Confine { .. }
             | Command::CommitSpeculatively { .. }
             | Command::Await { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));

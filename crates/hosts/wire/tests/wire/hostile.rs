@@ -588,6 +588,7 @@ fn homes_that_cannot_be_are_refused() {
             timestamping: None,
             application: None,
             retention: None,
+            expiring: false,
         };
         match decode::<Keyspace>(&encode(&keyspace)) {
             Ok(decoded) => {

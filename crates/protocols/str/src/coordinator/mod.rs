@@ -217,6 +217,7 @@ impl Coordinates for Coordinator {
             | Command::CatchUp { .. }
             | Command::ReadOnly { .. }
             | Command::ReadOnlyScan { .. }
+            | Command::Confine { .. }
             | Command::Execute { .. }
             | Command::Recall { .. } => {
                 if let Some(event) = command.refused(Invalid::Unsupported) {

@@ -263,6 +263,7 @@ impl Coordinates for Coordinator {
             Command::CommitSpeculatively { .. }
             | Command::ReadOnly { .. }
             | Command::ReadOnlyScan { .. }
+            | Command::Confine { .. }
             | Command::Execute { .. }
             | Command::Recall { .. } => {
                 if let Some(event) = command.refused(Invalid::Unsupported) {

@@ -202,6 +202,7 @@ impl Coordinates for Coordinator {
             | Command::Observe { .. }
             | Command::CatchUp { .. }
             | Command::After { .. }
+            | Command::Confine { .. }
             | Command::CommitSpeculatively { .. }
             | Command::Await { .. }) => {
                 command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
