@@ -58,6 +58,7 @@ const BASELINES: &str = "quorate-baselines";
 const QWSTORE: &str = "quorate-qwstore";
 const ACCESS: &str = "quorate-access";
 const CONFIGURATION: &str = "quorate-configuration";
+const EXPIRY: &str = "quorate-expiry";
 const INDEX: &str = "quorate-index";
 const PROCEDURE: &str = "quorate-procedure";
 const SERIALIZABLE_SHARD: &str = "quorate-serializable-shard";
@@ -137,7 +138,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 53] = [
+pub(crate) const CRATES: [Crate; 54] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
@@ -249,6 +250,13 @@ pub(crate) const CRATES: [Crate; 53] = [
         folder: "crates/services/configuration",
         what: "the configuration service, on a log: a versioned map with conditional writes, watches and leases ([ADR 0021](adr/0021-configuration-service.md))",
         may_import: &[CORE, CODEC, STORE, COORDINATOR, ACCESS],
+        kind: Kind::Machine,
+    },
+    Crate {
+        package: EXPIRY,
+        folder: "crates/services/expiry",
+        what: "values that expire: how a transaction judges what it reads, and the sweeper that deletes keys whose values are over ([ADR 0085](adr/0085-time-to-live.md))",
+        may_import: &[CORE],
         kind: Kind::Machine,
     },
     Crate {
@@ -394,6 +402,7 @@ pub(crate) const CRATES: [Crate; 53] = [
             QWSTORE,
             ACCESS,
             CONFIGURATION,
+            EXPIRY,
             INDEX,
             PROCEDURE,
             SERIALIZABLE_SHARD,
@@ -514,6 +523,7 @@ pub(crate) const CRATES: [Crate; 53] = [
             BASELINES,
             QWSTORE,
             CONFIGURATION,
+            EXPIRY,
             INDEX,
             PROCEDURE,
             SERIALIZABLE_SHARD,

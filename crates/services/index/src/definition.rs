@@ -1,5 +1,6 @@
 //! The definitions of indexes, and the list of them that stands at each shard.
 
+use quorate_core::expiry::Envelope;
 use quorate_core::{Key, Value};
 use serde_json::{Value as Json, json};
 
@@ -14,6 +15,9 @@ pub const NAME_BYTES_MAX: usize = 64;
 
 /// Keyspaces of more shards have no indexes: each change of the list is one transaction over all of them.
 pub const SHARDS_MAX: usize = 256;
+
+/// The name of the index on the expiries of values. Names of users begin with a letter.
+const EXPIRIES: &str = "_expiries";
 
 /// The version of the form in which lists are written.
 const FORMAT: u64 = 1;
@@ -88,6 +92,8 @@ pub struct Definition {
     pub unparsable: Unparsable,
     /// How far it is.
     pub stage: Stage,
+    /// True if the values of the keyspace have envelopes. No list says so of an index: it is so of all, if one of them is on expiries.
+    pub in_envelopes: bool,
 }
 
 /// The indexes of a keyspace, as each of its shards has them.
@@ -120,6 +126,9 @@ pub enum InvalidDefinition {
         /// True if it is ready.
         is_ready: bool,
     },
+    /// The index belongs to keyspaces whose values expire.
+    #[error("an expiring keyspace keeps an index on expiries by itself, and no other keyspace can have one")]
+    OnExpiries,
     /// There are too many.
     #[error("a keyspace has at most 16 indexes: drop one first")]
     TooMany,
@@ -134,7 +143,12 @@ impl Definition {
     /// An index that is announced, by default not unique and refusing values that do not parse.
     pub fn new(id: u32, name: &str, on: Source) -> Self {
         let (name, unparsable) = (name.to_owned(), Unparsable::default());
-        Definition { id, name, on, unique: false, unparsable, stage: Stage::Announced }
+        Definition { id, name, on, unique: false, unparsable, stage: Stage::Announced, in_envelopes: false }
+    }
+
+    /// True if it is on the expiries of values. Then it belongs to the keyspace, and nobody creates or drops it.
+    pub fn is_on_expiries(&self) -> bool {
+        self.on == Source::Expiry
     }
 
     /// True if transactions that write have to keep it.
@@ -147,7 +161,11 @@ impl Definition {
     /// # Errors
     /// The value does not parse; in words that follow "the value of key K".
     pub fn entries_of(&self, key: &Key, value: &[u8]) -> Result<Entries, String> {
-        let values = match (self.on.values_of(value), self.unparsable) {
+        let within = match self.in_envelopes && !self.is_on_expiries() {
+            true => Envelope::value_in(value).map_err(|error| error.to_string()),
+            false => Ok(value),
+        };
+        let values = match (within.and_then(|value| self.on.values_of(value)), self.unparsable) {
             (Ok(values), _) => values,
             (Err(_), Unparsable::LeaveOut) => Vec::new(),
             (Err(reason), Unparsable::Refuse) => return Err(reason),
@@ -185,6 +203,7 @@ impl Definition {
             stage: text("stage")?
                 .parse()
                 .map_err(|error: quorate_core::topology::UnknownName| malformed(&error))?,
+            in_envelopes: false,
         })
     }
 }
@@ -193,6 +212,23 @@ impl IndexList {
     /// True if no transaction has to keep any index.
     pub fn is_idle(&self) -> bool {
         !self.indexes.iter().any(Definition::is_kept)
+    }
+
+    /// The index on the expiries of values, which every list of an expiring keyspace has.
+    pub fn on_expiries(&self) -> Option<&Definition> {
+        self.indexes.iter().find(|index| index.is_on_expiries())
+    }
+
+    /// Adds the index on the expiries of values to the list of a keyspace that is empty, where it is ready at once. Says whether it was not there before.
+    pub fn keep_expiries(&mut self) -> bool {
+        if self.on_expiries().is_some() {
+            return false;
+        }
+        self.last += 1;
+        let expiries = Definition::new(self.last, EXPIRIES, Source::Expiry);
+        self.indexes.push(Definition { stage: Stage::Ready, ..expiries });
+        self.indexes.iter_mut().for_each(|index| index.in_envelopes = true);
+        true
     }
 
     /// The index of this name.
@@ -216,6 +252,9 @@ impl IndexList {
         unique: bool,
         unparsable: Unparsable,
     ) -> Result<&Definition, InvalidDefinition> {
+        if *on == Source::Expiry {
+            return Err(InvalidDefinition::OnExpiries);
+        }
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
         if !begins || name.len() > NAME_BYTES_MAX || !name.bytes().all(allowed) {
@@ -234,7 +273,9 @@ impl IndexList {
             return Err(InvalidDefinition::TooMany);
         }
         self.last += 1;
-        let new = Definition { unique, unparsable, ..Definition::new(self.last, name, on.clone()) };
+        let in_envelopes = self.on_expiries().is_some();
+        let new =
+            Definition { unique, unparsable, in_envelopes, ..Definition::new(self.last, name, on.clone()) };
         self.indexes.push(new);
         Ok(&self.indexes[self.indexes.len() - 1])
     }
@@ -259,7 +300,10 @@ impl IndexList {
         let indexes = json.get("indexes").and_then(Json::as_array);
         match (last, indexes) {
             (Some(last), Some(indexes)) if indexes.len() <= INDEXES_MAX => {
-                let indexes = indexes.iter().map(Definition::of_json).collect::<Result<_, _>>()?;
+                let mut indexes: Vec<Definition> =
+                    indexes.iter().map(Definition::of_json).collect::<Result<_, _>>()?;
+                let in_envelopes = indexes.iter().any(Definition::is_on_expiries);
+                indexes.iter_mut().for_each(|index| index.in_envelopes = in_envelopes);
                 Ok(IndexList { indexes, last })
             }
             _ => Err(Malformed("it lacks its indexes, or has too many".to_owned())),
@@ -298,6 +342,29 @@ mod tests {
             assert!(changed != text, "{right} is in {text}");
             assert!(IndexList::decode(Some(changed.as_bytes())).is_err(), "{changed}");
         }
+    }
+
+    #[test]
+    fn an_expiring_keyspace_indexes_expiries_by_itself_and_values_within_envelopes() {
+        let mut list = IndexList::default();
+        assert!(list.keep_expiries() && !list.keep_expiries());
+        assert_eq!(announce(&mut list, "mine", "expiry:", false), Err(InvalidDefinition::OnExpiries));
+        announce(&mut list, "by-city", "json:/city", false).unwrap();
+        assert_eq!(IndexList::decode(Some(&list.encode())), Ok(list.clone()));
+        assert!(list.indexes.iter().all(|index| index.in_envelopes), "{list:?}");
+        let expiry = quorate_core::expiry::Expiry::from_micros(7);
+        let value = Value::from_static(b"{\"city\":\"Berlin\"}");
+        let (stays, expires) =
+            (Envelope::lasting(value.clone()), Envelope { value: value.clone(), expiry: Some(expiry) });
+        let count =
+            |index: &Definition, value: &Value| index.entries_of(&Key::from("k"), value).map(|of| of.len());
+        let [on_expiries, by_city] = &list.indexes[..] else { panic!("{list:?}") };
+        assert_eq!(
+            (count(on_expiries, &stays.encode()), count(on_expiries, &expires.encode())),
+            (Ok(0), Ok(1))
+        );
+        assert_eq!((count(by_city, &stays.encode()), count(by_city, &expires.encode())), (Ok(1), Ok(1)));
+        assert!(count(by_city, &value).unwrap_err().contains("envelope"));
     }
 
     #[test]

@@ -65,6 +65,16 @@ pub struct Checks {
 }
 
 impl Checks {
+    /// The same with deletions beside them, of keys that give up what these take.
+    #[must_use]
+    pub fn beside(mut self, deletions: Checks) -> Self {
+        for (key, write) in deletions.writes {
+            self.writes.entry(key).or_insert(write);
+        }
+        self.given_up.extend(deletions.given_up);
+        self
+    }
+
     /// The entries that have to be read before the writes can go.
     pub fn unread(&self) -> BTreeSet<Key> {
         self.unique.keys().chain(self.given_up.keys()).cloned().collect()
@@ -350,6 +360,24 @@ mod tests {
         keeper.write(key("k"), json(1)).unwrap();
         let clash = keeper.settle(&before).unwrap();
         assert!(clash.judge(&list, |_| value("k")).is_err(), "k keeps the value");
+    }
+
+    #[test]
+    fn a_key_that_is_over_gives_up_what_another_one_takes() {
+        let list = list(true, Unparsable::Refuse);
+        let mut keeper = Keeper::new(Arc::clone(&list));
+        keeper.write(key("new"), json(1)).unwrap();
+        let checks = keeper.settle(&BTreeMap::new()).unwrap();
+        let entry = checks.unique.keys().next().unwrap().clone();
+        let holder = |of: &Key| (*of == entry).then(|| Value::from_static(b"old"));
+        assert!(checks.clone().judge(&list, holder).is_err());
+        let mut over = Keeper::new(Arc::clone(&list));
+        over.write(key("old"), None).unwrap();
+        let over = over.settle(&BTreeMap::from([(key("old"), json(1))])).unwrap();
+        let writes = checks.beside(over).judge(&list, holder).unwrap();
+        let expected =
+            [(key("new"), json(1)), (key("old"), None), (entry.clone(), Some(Value::from_static(b"new")))];
+        assert_eq!(writes, BTreeMap::from(expected));
     }
 
     proptest! {

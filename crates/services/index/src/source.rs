@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use quorate_core::expiry::{Envelope, Expiry};
 use serde_json::Value as Json;
 
 /// The longest text or byte string by which a key is found, in bytes.
@@ -26,7 +27,12 @@ pub enum Source {
         /// The first byte behind.
         to: usize,
     },
+    /// The expiry of a value that has one, in a keyspace whose values have envelopes ([`quorate_core::expiry`]).
+    Expiry,
 }
+
+/// The text of [`Source::Expiry`].
+const EXPIRY: &str = "expiry:";
 
 /// A text that names no source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +51,7 @@ impl fmt::Display for Source {
         match self {
             Source::Json(pointer) => write!(formatter, "json:{pointer}"),
             Source::Bytes { from, to } => write!(formatter, "bytes:{from}..{to}"),
+            Source::Expiry => formatter.write_str(EXPIRY),
         }
     }
 }
@@ -62,6 +69,9 @@ impl FromStr for Source {
                 return Err(invalid("the pointer is too long"));
             }
             return Ok(Source::Json(pointer.to_owned()));
+        }
+        if text == EXPIRY {
+            return Ok(Source::Expiry);
         }
         let Some(range) = text.strip_prefix("bytes:") else {
             return Err(invalid("it begins with neither json: nor bytes:"));
@@ -86,6 +96,10 @@ impl Source {
     pub fn values_of(&self, value: &[u8]) -> Result<Vec<IndexValue>, String> {
         let mut values = match self {
             Source::Json(pointer) => json_values(pointer, value)?,
+            Source::Expiry => match Envelope::expiry_in(value) {
+                Ok(expiry) => expiry.into_iter().map(IndexValue::from).collect(),
+                Err(error) => return Err(error.to_string()),
+            },
             Source::Bytes { from, to } => match value.get(*from..*to) {
                 Some(part) => vec![IndexValue::Text(part.to_vec())],
                 None => {
@@ -174,6 +188,16 @@ impl IndexValue {
         }
     }
 
+    /// The expiry that it stands for, if it does.
+    pub fn as_expiry(&self) -> Option<Expiry> {
+        match self {
+            IndexValue::Text(text) => {
+                Some(Expiry::from_micros(u64::from_be_bytes(text[..].try_into().ok()?)))
+            }
+            IndexValue::Bool(_) | IndexValue::Number(_) => None,
+        }
+    }
+
     /// How many bytes it has, if these are too many.
     pub(crate) fn excess(&self) -> Option<usize> {
         match self {
@@ -218,6 +242,12 @@ impl fmt::Display for IndexValue {
             IndexValue::Number(number) => number.fmt(formatter),
             IndexValue::Text(text) => write!(formatter, "\"{}\"", text.escape_ascii()),
         }
+    }
+}
+
+impl From<Expiry> for IndexValue {
+    fn from(expiry: Expiry) -> Self {
+        IndexValue::Text(expiry.as_micros().to_be_bytes().to_vec())
     }
 }
 
@@ -287,6 +317,8 @@ mod tests {
             ("json:", "-0.0", "0"),
             ("json:/a~1b", r#"{"a/b":"c"}"#, "\"c\""),
             ("bytes:1..3", "abcd", "\"bc\""),
+            ("expiry:", "\0abc", ""),
+            ("expiry:", "\u{1}\0\0\0\0\0\0\0*x", "\"\\x00\\x00\\x00\\x00\\x00\\x00\\x00*\""),
         ];
         for (source, value, expected) in table {
             assert_eq!(values(source, value).as_deref(), Ok(expected), "{source} of {value}");
@@ -309,6 +341,7 @@ mod tests {
             ("json:/a", &long, "513 bytes"),
             ("json:/a", &many, "65 elements"),
             ("bytes:1..5", "abcd", "has 4 bytes"),
+            ("expiry:", "{}", "no envelope"),
         ];
         for (source, value, expected) in table {
             let told = values(source, value).unwrap_err();
@@ -318,12 +351,22 @@ mod tests {
 
     #[test]
     fn sources_are_read_back_and_mistakes_are_explained() {
-        for text in ["json:", "json:/a/b", "bytes:0..8"] {
+        for text in ["json:", "json:/a/b", "bytes:0..8", "expiry:"] {
             assert_eq!(text.parse::<Source>().unwrap().to_string(), text);
         }
-        for text in
-            ["", "json", "json:a", "bytes:", "bytes:3..3", "bytes:4..3", "bytes:a..b", "bytes:0..513", "/a"]
-        {
+        for text in [
+            "",
+            "json",
+            "json:a",
+            "expiry",
+            "expiry:x",
+            "bytes:",
+            "bytes:3..3",
+            "bytes:4..3",
+            "bytes:a..b",
+            "bytes:0..513",
+            "/a",
+        ] {
             let told = text.parse::<Source>().unwrap_err().to_string();
             assert!(told.contains("json:/POINTER"), "{told}");
         }
