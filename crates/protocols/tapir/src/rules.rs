@@ -128,6 +128,14 @@ quorate_core::plants! {
         "all that a replica holds below a timestamp is read although it has collected below a later floor";
     IndexListOverlooked = "T54", "5.1.2", Hunt::ALL_FAULTS,
         "a replica lets a transaction write that has not read the index list of its shard";
+    ExpiryOverrun = "T55", "5.1.2", Hunt::ALL_FAULTS,
+        "a transaction that has seen a value commits at its expiry or above, where readers at a timestamp find it over";
+    ExpiryUnwritten = "T56", "5.1.2", Hunt::ALL_FAULTS,
+        "a transaction that finds a value over does not delete its key";
+    ExpiredSnapshot = "T57", "6.1", Hunt::ALL_FAULTS,
+        "a strict read-only transaction that finds a value over tells so without deleting its key";
+    SweptUnread = "T58", "5.1.2", Hunt::ALL_FAULTS,
+        "the sweeper deletes keys by the entries of their expiries, and does not read what they hold";
 }
 
 impl Plant {

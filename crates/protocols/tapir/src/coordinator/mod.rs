@@ -40,7 +40,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_coordinator::{Coordinates, Transactions, Wants, finish};
-use quorate_core::command::Outcome;
+use quorate_core::command::{CommitWindow, Outcome};
 use quorate_core::hash::FixedSet;
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{
@@ -106,12 +106,14 @@ pub struct Open {
     wants: Wants,
     /// The reading of the clock when it began: it is proposed at no lower timestamp.
     began: ClockTime,
+    /// The timestamps at which it may commit.
+    window: CommitWindow,
 }
 
 impl Open {
     /// Its client wants an answer by `deadline`.
     fn new(phase: Phase, deadline: Instant, began: ClockTime) -> Self {
-        Open { phase, deadline, wants: Wants::default(), began }
+        Open { phase, deadline, wants: Wants::default(), began, window: CommitWindow::default() }
     }
 }
 
@@ -273,6 +275,7 @@ impl Coordinates for Coordinator {
                 self.on_scan(transaction, range, limit, context, outbox)
             }
             Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
+            Command::Confine { transaction, window } => self.on_confine(transaction, window, outbox),
             Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
             Command::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
                 let (wanted, deadline) = (Wanted::Keys(keys.into_iter().collect()), context.now + patience);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_coordinator::clock_since;
-use quorate_core::command::Outcome;
+use quorate_core::command::{CommitWindow, Outcome};
 use quorate_core::{
-    Ballot, ClockTime, Context, GroupSize, Instant, Members, ReadVersion, ReplicaId, ReplicaIndex, ShardId,
-    Timestamp, Transaction, TransactionId, View,
+    Ballot, ClientId, ClockTime, Context, GroupSize, Instant, Members, ReadVersion, ReplicaId, ReplicaIndex,
+    ShardId, Timestamp, Transaction, TransactionId, View,
 };
 use quorate_ir::{ConsensusCall, ConsensusProgress, OperationId};
 
@@ -176,6 +176,14 @@ fn vouched_bound<'a>(votes: impl Iterator<Item = &'a Vote>, failures: usize) -> 
 }
 
 impl Coordinator {
+    /// Takes note of the window in which a transaction may commit.
+    pub(super) fn on_confine(&mut self, id: TransactionId, window: CommitWindow, outbox: &mut Out) {
+        match self.transactions.get_mut(&id) {
+            Some(open) if matches!(open.phase, Phase::Executing(_)) => open.window = window,
+            _ => finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id)))),
+        }
+    }
+
     pub(super) fn on_commit(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
         let Some(open) = self.transactions.get_mut(&id) else {
             return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
@@ -186,19 +194,32 @@ impl Coordinator {
         let Some(clock) = clock_since(open.began, context.clock) else {
             return self.fail(id, Failure::Conflict, outbox);
         };
-        let greatest = execution.greatest_version();
+        let window = open.window;
+        let from = Timestamp { micros: window.from.as_micros(), client: ClientId::default() };
+        let greatest = execution.greatest_version().max(from);
         let routes = execution.routes().clone();
         let empty = super::Execution::new(routes, id.attempt);
         let execution = std::mem::replace(execution.as_mut(), empty);
         let shares = execution.into_parts(self.config.rules);
         let shards = || shares.iter().map(|(shard, _)| *shard);
         let proposal = self.next_proposal(clock, greatest, shards());
+        if !self.is_allowed(window, proposal.timestamp) {
+            return self.fail(id, Failure::Conflict, outbox);
+        }
         if shares.is_empty() {
             let timestamp = proposal.timestamp;
             self.close(id, Outcome::Committed(timestamp), outbox);
             return finish(outbox, id, Ok(Committed::at(timestamp)));
         }
         self.start_preparing(id, proposal, shares, context, outbox);
+    }
+
+    /// True if a transaction with this window may commit at a timestamp.
+    ///
+    /// A reader at a timestamp finds a value over from its expiry on. A transaction that has seen the value, and commits at its expiry or above, would be in the serial order of
+    /// timestamps behind such readers, which have not seen it.
+    fn is_allowed(&self, window: CommitWindow, timestamp: Timestamp) -> bool {
+        window.contains(timestamp) || self.config.rules.has(Plant::ExpiryOverrun)
     }
 
     /// Where to propose a transaction next, above a timestamp.
@@ -410,7 +431,11 @@ impl Coordinator {
         let exhausted = preparing.retries >= self.config.retries_max.max(1);
         let (first, sent_at, slow_is_sooner) =
             (preparing.first, preparing.sent_at, preparing.proposal.slow_is_sooner);
-        let may_retry = |above: Timestamp| !exhausted && is_within_span(first, above, latest, span);
+        let (window, overruns) = (open.window, self.config.rules.has(Plant::ExpiryOverrun));
+        let may_retry = |above: Timestamp| {
+            let soonest = Timestamp { micros: above.micros.max(latest), ..above };
+            !exhausted && is_within_span(first, above, latest, span) && (overruns || window.contains(soonest))
+        };
         let mut wake = None;
         for at in 0..preparing.parts.len() {
             let number = preparing.number;
@@ -484,6 +509,11 @@ impl Coordinator {
         let above = Timestamp { micros: above.micros.saturating_add(ahead.as_micros() as u64), ..above };
         let proposal = self.next_proposal(context.clock, above, shards.into_iter());
         let rules = self.config.rules;
+        let window = self.transactions.get(&id).map(|open| open.window).unwrap_or_default();
+        if !self.is_allowed(window, proposal.timestamp) {
+            // It can only commit where it was prepared, if at all: what becomes of it there is found out.
+            return self.on_superseded(id, None, context, outbox);
+        }
         let Some(preparing) = self.preparing(id) else { return };
         assert!(
             proposal.timestamp > preparing.proposal.timestamp.max(above)
@@ -763,8 +793,6 @@ fn unless_pushed(invalid: Invalid, by_micros: u64) -> Option<Invalid> {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::ClientId;
-
     use super::*;
 
     #[test]

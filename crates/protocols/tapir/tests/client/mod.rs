@@ -4,6 +4,7 @@
 
 mod ending;
 mod execution;
+mod expiring;
 mod preparing;
 mod quorum;
 mod reporting;
