@@ -28,6 +28,9 @@ impl Keyspace {
     /// else as [`Keyspace::transact`]. That a condition does not hold is no error, see [`Applied`].
     pub async fn apply(&self, batch: Batch) -> Result<Applied> {
         batch.validate()?;
+        if !batch.lifetimes.is_empty() && !self.definition().expiring {
+            return Err(self.not_expiring().into());
+        }
         match self.runs_in_one_round() && !batch.is_empty() {
             true => self.apply_in_one_round(&batch).await,
             false => self.apply_by_reading(&batch).await,
@@ -131,13 +134,21 @@ impl Batch {
             }
         }
         // Scans see what was written before them.
-        for ((step, write), answer) in self.inner.steps.iter().zip(written).zip(&mut answers) {
+        for (which, ((step, write), answer)) in
+            self.inner.steps.iter().zip(written).zip(&mut answers).enumerate()
+        {
             match (step, write) {
                 (Step::Scan { range, limit, .. }, _) => {
                     let to = range.to.as_deref().unwrap_or_default();
                     *answer = StepAnswer::Page(txn.scan(&range.from, to, *limit).await?);
                 }
-                (_, Some((key, Some(value)))) => txn.put(key, value)?,
+                (Step::Increment { .. } | Step::Append { .. }, Some((key, Some(value)))) => {
+                    txn.put_keeping_expiry(&key, value).await?;
+                }
+                (_, Some((key, Some(value)))) => match self.lifetimes.get(&which) {
+                    Some(lifetime) => txn.put_for(key, value, *lifetime)?,
+                    None => txn.put(key, value)?,
+                },
                 (_, Some((key, None))) => txn.delete(key)?,
                 (_, None) => {}
             }

@@ -1,7 +1,11 @@
 //! Batches: all that is to be compared, read and written is known beforehand, so no closure is needed.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use quorate_core::expiry::Expiry;
 use quorate_core::transaction::{LimitExceeded, readable, validate_key, validate_write};
-use quorate_core::{Key, Value};
+use quorate_core::{ClockTime, Key, Value};
 use quorate_serializable_shard::{Batch as Inner, Condition, Step};
 
 use crate::error::Invalid;
@@ -36,6 +40,8 @@ use crate::transaction::{Page, user_range};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     pub(crate) inner: Inner,
+    /// The lifetimes of values that steps put, by the numbers of the steps.
+    pub(crate) lifetimes: BTreeMap<usize, Duration>,
 }
 
 /// The result of a [`Batch`].
@@ -129,6 +135,13 @@ impl Batch {
         self.step(Step::Put { key: key_of(key), value: value_of(value) })
     }
 
+    /// Step: writes this key for a lifetime, as [`Transaction::put_for`](crate::Transaction::put_for) does.
+    #[must_use]
+    pub fn put_for(mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, lifetime: Duration) -> Self {
+        self.lifetimes.insert(self.inner.steps.len(), lifetime);
+        self.put(key, value)
+    }
+
     /// Step: deletes this key. It is no mistake if it is absent.
     #[must_use]
     pub fn delete(self, key: impl AsRef<[u8]>) -> Self {
@@ -136,7 +149,7 @@ impl Batch {
     }
 
     /// Step: adds to the number that this key holds in decimal digits; an absent key counts as zero. A value that holds no number of
-    /// 64 bits, and a sum that would be none, make the whole batch fail with [`Error::Step`](crate::Error::Step).
+    /// 64 bits, and a sum that would be none, make the whole batch fail with [`Error::Step`](crate::Error::Step). The number expires when the one before would have.
     #[must_use]
     pub fn increment(self, key: impl AsRef<[u8]>, by: i64) -> Self {
         self.step(Step::Increment { key: key_of(key), by })
@@ -181,6 +194,9 @@ impl Batch {
     pub(crate) fn validate(&self) -> Result<(), Invalid> {
         self.inner.conditions.iter().try_for_each(validate_condition)?;
         self.inner.steps.iter().try_for_each(validate_step)?;
+        for lifetime in self.lifetimes.values() {
+            Expiry::after(ClockTime::default(), *lifetime).map_err(Invalid::Lifetime)?;
+        }
         self.inner.validate().map_err(|malformed| Invalid::Batch { reason: malformed.to_string() })
     }
 

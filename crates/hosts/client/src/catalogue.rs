@@ -21,6 +21,7 @@ use quorate_wire::catalogue::{
 use crate::directory::Directory;
 use crate::drops;
 use crate::error::{Error, Invalid, Result};
+use crate::indexes;
 use crate::transaction::Transaction;
 
 /// How many keyspaces are read at a time.
@@ -57,6 +58,9 @@ pub struct KeyspaceOptions {
     /// How much its replicas retain for consumers of changes, up to [`Retention::TIME_MAX`] and [`Retention::BYTES_MAX`] for each; by default what has committed in the last five minutes, and
     /// 64 MiB at most. Refused where no changes are told.
     pub retention: Option<Retention>,
+    /// True if values may have lifetimes ([`Transaction::put_for`]), in keyspaces that are `strict` in the order of real time, or `snapshot`. Refused for others. A keyspace is made
+    /// for it or not: it cannot be changed later.
+    pub expiring: bool,
 }
 
 impl KeyspaceOptions {
@@ -74,6 +78,7 @@ impl KeyspaceOptions {
             timestamping: None,
             application: None,
             retention: None,
+            expiring: false,
         }
     }
 
@@ -283,7 +288,11 @@ pub(crate) async fn create(
         timestamping: options.timestamping,
         application: options.application.clone(),
         retention: options.retention,
+        expiring: options.expiring,
     };
+    if let Some(reason) = definition.expiring.then(|| indexes::known::unindexable(&definition)).flatten() {
+        return Err(Invalid::CannotExpire { reason }.into());
+    }
     let nodes = definition.groups().flat_map(|group| group.replicas.iter().copied());
     if let Some(node) = forgotten_among(txn, nodes).await? {
         return Ok(Err(Invalid::NoSuchNode { node }));

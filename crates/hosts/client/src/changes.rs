@@ -23,18 +23,20 @@
 
 mod cursor;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use quorate_core::changes::{Answer, Change, Follower, Outcome, Page, Position, Request, successor};
+use quorate_core::expiry::{Envelope, NoEnvelope};
 use quorate_core::topology::{Keyspace as Definition, Shard};
-use quorate_core::{Instant, KeyRange, NodeId, ReplicaId, ShardId};
+use quorate_core::{Instant, Key, KeyRange, NodeId, ReplicaId, ShardId, Timestamp};
 use tokio::sync::mpsc;
 
 use crate::database::Database;
 use crate::error::{Error, Invalid, Result};
 use crate::keyspace::Keyspace;
-use crate::transaction::{end_of_prefix, user_range};
+use crate::transaction::{end_of_prefix, no_envelope, time_of, user_range};
 
 pub use cursor::{Cursor, InvalidCursor};
 
@@ -61,6 +63,8 @@ pub struct ChangePage {
     pub changes: Vec<Change>,
     /// No change of this shard below this position comes later.
     pub resolved: Position,
+    /// When the values are over that have been written for a lifetime, each by its timestamp and its key.
+    pub expiries: BTreeMap<(Timestamp, Key), SystemTime>,
 }
 
 /// The changes of a keyspace, or of some of its keys. See [`Keyspace::changes`].
@@ -220,11 +224,31 @@ impl Changes {
     /// missed. [`Error::ChangesTooOld`] if they have let go what follows: take a fresh snapshot. [`Error::Denied`] without the right to read.
     pub async fn next(&mut self) -> Result<ChangePage> {
         let Some((shard, told)) = self.pages.recv().await else { return Err(Error::Closed) };
-        let Page { from, to, changes, .. } = told.into_page(&self.keyspace, shard)?;
+        let Page { from, to, mut changes, .. } = told.into_page(&self.keyspace, shard)?;
+        let mut expiries = BTreeMap::new();
+        if self.keyspace.expiring {
+            expiries = self.open_envelopes(&mut changes)?;
+        }
         match self.cursor.advance(shard, &from, &to) {
-            true => Ok(ChangePage { shard, changes, resolved: to }),
+            true => Ok(ChangePage { shard, changes, resolved: to, expiries }),
             false => Err(foreign_position(&self.keyspace, shard)),
         }
+    }
+
+    /// Takes values out of their envelopes. Gives the expiries that they name.
+    fn open_envelopes(&self, changes: &mut [Change]) -> Result<BTreeMap<(Timestamp, Key), SystemTime>> {
+        let mut expiries = BTreeMap::new();
+        for Change { timestamp, writes, .. } in changes {
+            for write in writes {
+                let Some(held) = &write.value else { continue };
+                let envelope =
+                    Envelope::decode(held).map_err(|NoEnvelope| no_envelope(&self.keyspace, &write.key))?;
+                let expiry = envelope.expiry.map(|expiry| ((*timestamp, write.key.clone()), time_of(expiry)));
+                expiries.extend(expiry);
+                write.value = Some(envelope.value);
+            }
+        }
+        Ok(expiries)
     }
 
     /// Behind all pages that were taken. It may be kept for as long as replicas retain what follows, and is of use at any client.

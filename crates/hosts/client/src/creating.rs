@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use quorate_core::topology::Keyspace as Definition;
 use quorate_core::{NodeId, ShardId};
+use quorate_wire::ProtocolVersion;
 use tokio::time::Instant;
 
 use crate::catalogue::{self, KeyspaceOptions};
@@ -63,11 +64,19 @@ impl Database {
         catalogue::validate_name(name)?;
         self.refuse_without_room(&options).await?;
         self.refuse_without_application(&options).await?;
+        self.refuse_expiring_before_version(&options).await?;
         let directory = &self.shared().places.directory();
         let create = async |txn| catalogue::create(&txn, directory, name, &options).await;
         let definition = self.system().transact(create).await??;
         let keyspace = self.handle(definition);
         self.await_serving(&keyspace, patience, progress).await?;
+        if options.expiring {
+            match keyspace.keep_expiries().await {
+                // The first client that may write does it.
+                Ok(()) | Err(Error::Denied { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
         Ok(keyspace)
     }
 
@@ -102,17 +111,17 @@ impl Database {
         let shards = u32::try_from(count).unwrap_or(u32::MAX);
         let patience = patience.unwrap_or(PATIENCE + PATIENCE_OF_A_SHARD * shards);
         let deadline = Instant::now() + patience;
-        let look = keyspace.clone().with_deadline(TRY + TRY_OF_A_SHARD * shards);
+        let look = keyspace.beside_indexes().with_deadline(TRY + TRY_OF_A_SHARD * shards);
         // A user that may create a keyspace may lack the right to read it.
         let mut may_read = true;
         loop {
             // All of it at once says it best, and of few shards it costs nothing to try.
             if count <= REPLICAS_UNASKED && may_read {
-                match look.clone().scan("", "", 1).await {
+                match look.read_something().await {
                     Err(Error::Denied { .. }) => may_read = false,
                     Err(error) if !may_pass(&error) => return Err(error),
                     Err(_) => {}
-                    Ok(_) => return Ok(()),
+                    Ok(()) => return Ok(()),
                 }
             }
             let survey = self.ask_replicas(&definition).await;
@@ -146,6 +155,18 @@ impl Database {
                 Err(Invalid::NotLinked { application: name.clone(), node, linked }.into())
             }
             None => Ok(()),
+        }
+    }
+
+    /// Refuses values that expire as long as a node may run a program whose replicas take writes without envelopes.
+    async fn refuse_expiring_before_version(&self, options: &KeyspaceOptions) -> Result<()> {
+        if !options.expiring {
+            return Ok(());
+        }
+        let in_force = self.protocol_version().await?;
+        match in_force >= ProtocolVersion::INDEXES {
+            true => Ok(()),
+            false => Err(Invalid::ExpiringTooEarly { in_force }.into()),
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use quorate_core::changes::{Position, Retention};
 use quorate_core::command::{Milestone, ReplicasError};
 use quorate_core::comparison::Rival;
+use quorate_core::expiry::LifetimeError;
 use quorate_core::seen::InvalidSeen;
 use quorate_core::topology::{
     ChangeError, Isolation, MoveError, PlacementError, SpeculationError, TimestampingError,
@@ -14,6 +15,7 @@ use quorate_core::topology::{
 use quorate_core::transaction::LimitExceeded;
 use quorate_core::{NodeId, ReplicaId, ShardId, Timestamp};
 use quorate_serializable_shard::{Refusal, StepFault};
+use quorate_wire::ProtocolVersion;
 
 use crate::access::InvalidAccess;
 use crate::changes::InvalidCursor;
@@ -417,6 +419,42 @@ pub enum Invalid {
         /// The applications that it is linked with.
         linked: Vec<String>,
     },
+    /// Values of the keyspace do not expire.
+    #[error("{}", not_expiring(name, *isolation))]
+    NotExpiring {
+        /// The keyspace.
+        name: String,
+        /// Its isolation.
+        isolation: Isolation,
+    },
+    /// Values of such a keyspace cannot expire.
+    #[error("values of such a keyspace cannot have lifetimes, which need an index on them: {reason}")]
+    CannotExpire {
+        /// The reason.
+        reason: String,
+    },
+    /// Values cannot expire yet.
+    #[error(
+        "protocol version {in_force} is in force, in which replicas take writes of programs that do not know of lifetimes: finish the upgrade of all nodes with `quorate \
+         cluster upgrade-finish`"
+    )]
+    ExpiringTooEarly {
+        /// The version in force.
+        in_force: ProtocolVersion,
+    },
+    /// No value can have such a lifetime.
+    #[error(transparent)]
+    Lifetime(#[from] LifetimeError),
+    /// A value that should have an envelope has none.
+    #[error(
+        "the value of {key} in the keyspace {name:?} has no envelope that this version can read: write it anew, or delete it"
+    )]
+    NoEnvelope {
+        /// The keyspace.
+        name: String,
+        /// The key, readable.
+        key: String,
+    },
     /// A site cannot be removed from a keyspace.
     #[error("nothing was removed from the keyspace {name:?}: {error}")]
     CannotRemove {
@@ -809,6 +847,19 @@ fn doubt(token: Option<&Token>) -> String {
 
 fn reasons(tried: &[(String, String)]) -> String {
     tried.iter().map(|(address, reason)| format!("{address}: {reason}")).collect::<Vec<_>>().join("; ")
+}
+
+fn not_expiring(name: &str, isolation: Isolation) -> String {
+    let how = match isolation {
+        Isolation::Strict | Isolation::Snapshot => {
+            "create one with `--expiring`, which cannot be changed later".to_owned()
+        }
+        Isolation::Serializable => {
+            "in a serializable keyspace the commands of Redis expire keys; else use a keyspace that is strict or snapshot".to_owned()
+        }
+        Isolation::ParallelSnapshot => "use a keyspace that is strict or snapshot, created with `--expiring`".to_owned(),
+    };
+    format!("values of the keyspace {name:?} have no lifetimes: {how}")
 }
 
 fn hours(retention: Duration) -> String {

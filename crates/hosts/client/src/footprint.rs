@@ -40,6 +40,11 @@ impl Footprint {
         self.writes
     }
 
+    /// True if the transaction has written this key.
+    pub(crate) fn has_written(&self, key: &Key) -> bool {
+        self.keys.get(key).is_some_and(|access| access.written.is_some())
+    }
+
     /// A key is about to be written, or deleted with an empty value. The last write of a key is the one that counts.
     pub(crate) fn write(&mut self, key: &Key, value: &[u8], shard: ShardId) -> Result<(), LimitExceeded> {
         validate_write(key, value)?;

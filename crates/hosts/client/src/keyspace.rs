@@ -1,7 +1,7 @@
 //! A keyspace: where transactions happen.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use quorate_core::command::{Freshness, Outcome};
 use quorate_core::reserved::index_list_keys;
@@ -28,6 +28,8 @@ const WAITING_DIVISOR: u32 = 4;
 pub struct Snapshot {
     /// The values, in the order in which the keys were given.
     pub values: Vec<Option<Value>>,
+    /// When they are over, in the same order; empty in a keyspace whose values do not expire.
+    pub expiries: Vec<Option<SystemTime>>,
     /// The timestamp: everything that commits at or below it is seen, and nothing else.
     pub timestamp: Timestamp,
     /// How many attempts it took.
@@ -164,9 +166,10 @@ impl Keyspace {
     }
 
     /// The indexes that transactions have to keep. If there may be others than are known, their list is read.
-    async fn known_indexes(&self, deadline: Instant) -> Result<Option<Arc<Listed>>> {
+    pub(crate) async fn known_indexes(&self, deadline: Instant) -> Result<Option<Arc<Listed>>> {
         let id = self.definition.id;
-        if self.shared.indexes.take_doubt(id) {
+        let is_unknown = self.definition.expiring && self.shared.indexes.listed(id).is_none();
+        if self.shared.indexes.take_doubt(id) || is_unknown {
             let definition = self.definition();
             let list = index_list_keys(definition.founders().len()).swap_remove(0);
             let txn = self.open_knowing(self.shared.session.next_transaction(), None, deadline, None).await?;
@@ -175,7 +178,17 @@ impl Keyspace {
                 self.shared.indexes.learn(&definition, values.pop().flatten()).map_err(Invalid::Index)?;
             }
         }
-        Ok(self.shared.indexes.listed(id))
+        let listed = self.shared.indexes.listed(id);
+        let keeps = |listed: &Arc<Listed>| listed.list.on_expiries().is_some();
+        if !self.definition.expiring || listed.as_ref().is_some_and(keeps) {
+            return Ok(listed);
+        }
+        // The client that created the keyspace has not come so far.
+        match self.keep_expiries().await {
+            // Who may only read needs no list.
+            Ok(()) | Err(Error::Denied { .. }) => Ok(self.shared.indexes.listed(id)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Begins something; if the replicas are others than is known, waits until it is known who they are.
@@ -266,6 +279,13 @@ impl Keyspace {
                         Some(Outcome::Aborted) => {}
                         None => return Err(Error::Unknown { token }),
                     },
+                    // A user that may only read waits until the sweeper has deleted what is over.
+                    Err(denied @ Error::Denied { .. }) if txn.has_only_deleted_over() => {
+                        if !retries.pause().await {
+                            return Err(denied);
+                        }
+                        continue;
+                    }
                     Err(error) if !retries.outlasts(&error).await => return Err(error),
                     Err(_) => continue,
                 },
@@ -374,8 +394,19 @@ impl Keyspace {
         keys.dedup();
         let read = async |txn: Transaction| txn.read_only(&keys, freshness).await;
         let ((found, timestamp), attempts) = self.read_until_undisturbed(read).await?;
-        let value = |key: &Key| keys.binary_search(key).ok().and_then(|at| found[at].clone());
-        Ok(Snapshot { values: wanted.iter().map(value).collect(), timestamp, attempts })
+        let found = match self.definition.expiring {
+            true => keys.iter().cloned().zip(found).collect(),
+            false => {
+                let value = |key: &Key| keys.binary_search(key).ok().and_then(|at| found[at].clone());
+                let values = wanted.iter().map(value).collect();
+                return Ok(Snapshot { values, expiries: Vec::new(), timestamp, attempts });
+            }
+        };
+        let Some(found) = self.judge_snapshot(found, timestamp, freshness)? else {
+            return self.read_and_delete(&wanted).await;
+        };
+        let value = |key: &Key| keys.binary_search(key).ok().and_then(|at| found[at].1.clone());
+        Ok(Snapshot::of(wanted.iter().map(value).collect(), timestamp, attempts))
     }
 
     async fn scan_as(
@@ -388,7 +419,23 @@ impl Keyspace {
         let range = user_range(from, to);
         let read = async |txn: Transaction| txn.read_only_scan(&range, limit, freshness).await;
         let ((page, timestamp), attempts) = self.read_until_undisturbed(read).await?;
-        Ok(RangeSnapshot { page, timestamp, attempts })
+        if !self.definition.expiring {
+            return Ok(RangeSnapshot { page, timestamp, attempts });
+        }
+        let Page { entries, next } = page;
+        let found = entries.into_iter().map(|(key, held)| (key, Some(held))).collect();
+        let Some(found) = self.judge_snapshot(found, timestamp, freshness)? else {
+            return self.scan_and_delete(from, to, limit).await;
+        };
+        let entries = found.into_iter().filter_map(|(key, found)| Some((key, found?.value))).collect();
+        Ok(RangeSnapshot { page: Page { entries, next }, timestamp, attempts })
+    }
+
+    /// Reads the first key of all shards, strictly, whatever it holds: they serve if that is possible.
+    pub(crate) async fn read_something(&self) -> Result<()> {
+        let all = user_range(b"", b"");
+        let read = async |txn: Transaction| txn.read_only_scan(&all, 1, Freshness::Strict).await;
+        self.read_until_undisturbed(read).await.map(drop)
     }
 
     /// Reads in a transaction that writes nothing, again while others are in the way; tells how many attempts it took.

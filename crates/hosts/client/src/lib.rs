@@ -72,6 +72,7 @@ mod directory;
 mod discover;
 mod drops;
 mod error;
+mod expiring;
 mod failure;
 #[cfg(test)]
 mod fake;
@@ -134,6 +135,7 @@ pub use quorate_core::{
     ClientId, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value, View, Write,
 };
 pub use quorate_credentials as credentials;
+pub use quorate_expiry as expiry;
 pub use quorate_index as index;
 pub use quorate_runtime::transport::Counters;
 pub use quorate_runtime::wan;
@@ -149,7 +151,7 @@ pub use token::{InvalidToken, Token};
 pub use trace::{Direction, Moment, Moments, TRACE_MOMENTS_MAX, Trace, TracedMessage};
 pub use transaction::{
     Committing, Earlier, Index, IndexPage, Indexed, Info, Members, Page, SetIter, Speculated,
-    SpeculativeCommit, Transaction, end_of_prefix,
+    SpeculativeCommit, Transaction, WithExpiry, end_of_prefix,
 };
 pub use verify::{
     Difference, DifferingKey, HeldData, HeldVersion, VerifiedReplica, VerifiedShard, VerifyOptions,

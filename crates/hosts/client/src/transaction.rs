@@ -1,6 +1,7 @@
 //! One attempt at one transaction.
 
 mod counters;
+mod expiring;
 mod indexes;
 mod members;
 mod pipeline;
@@ -12,9 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use quorate_core::command::{Command, Committed, ContainerCall, Failure, Freshness, SetCall};
+use quorate_core::expiry::Envelope;
 use quorate_core::reserved::{RESERVED, is_reserved};
 use quorate_core::transaction::{LimitExceeded, readable};
 use quorate_core::{ClockTime, Key, KeyRange, ReplicaId, ShardId, Timestamp, TransactionId, Value};
+use quorate_expiry::Judge;
 use quorate_index::Keeper;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
@@ -29,6 +32,8 @@ use crate::session::COORDINATOR_GRACE;
 use crate::token::Token;
 use crate::waiters::{FinishAnswer, Located, Marked};
 
+pub use expiring::WithExpiry;
+pub(crate) use expiring::{is_over_for_strict_readers, no_envelope, time_of};
 pub use indexes::{Index, IndexPage, Indexed};
 pub use members::Members;
 pub use pipeline::{Committing, Earlier};
@@ -88,6 +93,12 @@ struct Progress {
     keeper: Option<Keeper>,
     /// True once they have begun to be let go, until all of them are.
     is_settling: bool,
+    /// The judgement on values, where they expire.
+    judge: Option<Judge>,
+    /// True if a key was deleted because its value was over.
+    has_deleted_over: bool,
+    /// True if the user has written something.
+    is_written_by_user: bool,
 }
 
 /// The changes of a transaction.
@@ -178,6 +189,7 @@ impl Transaction {
         let without_space = shared.session.without_space(&keyspace);
         let runs_at_home = keyspace.comparison.is_none() && keyspace.isolation.stands_in_sites();
         let directory = runs_at_home.then(|| shared.places.directory());
+        let began = clock_now();
         let inner = Inner {
             writable,
             home: directory.and_then(|directory| directory.nearest_shard(&keyspace)),
@@ -185,11 +197,12 @@ impl Transaction {
             after,
             unserved,
             without_space,
-            began: clock_now(),
+            began,
             deadline: Instant::now() + patience,
             call_max: shared.options.deadline,
             progress: Mutex::new(Progress {
                 keeper: indexes.as_ref().map(|listed| Keeper::new(Arc::clone(&listed.list))),
+                judge: keyspace.expiring.then(|| Judge::new(began)),
                 ..Progress::default()
             }),
             scanning: tokio::sync::Mutex::new(()),
@@ -291,8 +304,10 @@ impl Transaction {
     /// # Errors
     /// [`Invalid`] for an empty or overlong key, [`Error::Unavailable`] if no replica answers.
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        let read = self.inner.ask_for(Key::copy_from_slice(key.as_ref()))?;
-        self.inner.read(read).await
+        let key = Key::copy_from_slice(key.as_ref());
+        let read = self.inner.ask_for(key.clone())?;
+        let held = self.inner.read(read).await?;
+        self.inner.value_of(&key, held)
     }
 
     /// Reads a key as [`Transaction::get`] does, and tells whether its version is still *in flight*: has committed at its site and perhaps not yet at all
@@ -328,8 +343,9 @@ impl Transaction {
         let keys: Vec<Key> = keys.into_iter().map(|key| Key::copy_from_slice(key.as_ref())).collect();
         let reads = self.inner.ask_for_all(&keys)?;
         let mut values = Vec::with_capacity(reads.len());
-        for read in reads {
-            values.push(self.inner.read(read).await?);
+        for (key, read) in keys.iter().zip(reads) {
+            let held = self.inner.read(read).await?;
+            values.push(self.inner.value_of(key, held)?);
         }
         Ok(values)
     }
@@ -348,7 +364,8 @@ impl Transaction {
             return Ok(Page { entries: Vec::new(), next: Some(range.from) });
         }
         self.inner.settle_indexes().await?;
-        self.inner.scan(range, limit).await
+        let page = self.inner.scan(range, limit).await?;
+        self.inner.page_of(page)
     }
 
     /// Writes a key when the transaction commits.
@@ -538,7 +555,11 @@ impl Inner {
         if is_reserved(&key) {
             return Err(Invalid::Index(IndexFault::Reserved { key: readable(&key) }).into());
         }
-        self.write_any(key, value)
+        let value = match self.keyspace.expiring {
+            true => value.map(|value| Envelope::lasting(value).encode()),
+            false => value,
+        };
+        self.write_by_user(key, value)
     }
 
     fn write_any(&self, key: Key, value: Option<Value>) -> Result<()> {
@@ -624,7 +645,9 @@ impl Inner {
                 return Err(Error::Overloaded { retry_after: WINDOW_RETRY_AFTER });
             }
         };
-        Ok(Some((self.untold(stage, untold), permit)))
+        let mut commands = self.untold(stage, untold);
+        commands.extend(self.confinement());
+        Ok(Some((commands, permit)))
     }
 
     /// Waits for the answer of the coordinator.

@@ -11,7 +11,7 @@ use super::error::IndexFault;
 use crate::error::{Error, Invalid, Result};
 use crate::keyspace::Keyspace;
 use crate::retry::Retries;
-use crate::transaction::{Page, Transaction};
+use crate::transaction::{Page, Transaction, user_range};
 
 /// A page begins with so many keys, has half of them after a conflict, and twice as many after none, up to the most.
 const PAGE: u32 = 64;
@@ -134,7 +134,7 @@ impl Keyspace {
                 return Err(Invalid::Index(IndexFault::Damaged { name, entry }).into());
             }
         };
-        let Page { entries, next } = txn.scan(&from, b"", limit).await?;
+        let Page { entries, next } = txn.scan_reserved(user_range(&from, b""), limit).await?;
         let mut progress = IndexProgress { keys: entries.len() as u64, entries: 0 };
         let mut to_add: Vec<(Key, Value, Key)> = Vec::new();
         for (key, value) in &entries {

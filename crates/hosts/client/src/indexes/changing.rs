@@ -1,5 +1,6 @@
 //! Index lists are changed: at all shards in one transaction.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use quorate_index::{
@@ -46,7 +47,9 @@ impl Keyspace {
             Some(_) => Ok(Vec::new()),
             None => {
                 let read = |txn: Transaction| async move { txn.read_index_lists().await };
-                Ok(self.beside_indexes().transact(read).await?.indexes)
+                let mut indexes = self.beside_indexes().transact(read).await?.indexes;
+                indexes.retain(|index| !index.is_on_expiries());
+                Ok(indexes)
             }
         }
     }
@@ -125,7 +128,7 @@ impl Keyspace {
                 name: name.to_owned(),
                 existing: existing(),
             };
-            let index = list.find_mut(name).ok_or(missing)?;
+            let index = list.find_mut(name).filter(|index| !index.is_on_expiries()).ok_or(missing)?;
             index.stage = Stage::Dropping;
             Ok(index.clone())
         };
@@ -190,6 +193,18 @@ impl Keyspace {
             "protocol version {in_force} is in force, in which replicas may not know of indexes: finish the upgrade of all nodes with `quorate cluster upgrade-finish`"
         );
         Err(Invalid::Index(IndexFault::NoIndexes { keyspace: self.name().to_owned(), reason }).into())
+    }
+
+    /// Lets the keyspace keep an index on the expiries of its values, if it does not: before there are any.
+    pub(crate) fn keep_expiries(&self) -> Pin<Box<dyn Future<Output = Result<()>> + Send + '_>> {
+        // Boxed, because opening a transaction may come to it.
+        Box::pin(async move {
+            self.change_index_list(|list| {
+                list.keep_expiries();
+                Ok(())
+            })
+            .await
+        })
     }
 
     fn refuse_unindexable(&self) -> Result<()> {

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use quorate_core::transaction::readable;
 use quorate_core::{Key, KeyRange, Value};
-use quorate_index::{Entry, EntryRange, IndexList, IndexValue, Stage, entry_range};
+use quorate_expiry::Verdict;
+use quorate_index::{Checks, Entry, EntryRange, IndexList, IndexValue, Keeper, Stage, entry_range};
 
 use super::{Inner, Page, Read, Transaction};
 use crate::error::{Error, Invalid, Result};
@@ -92,7 +93,7 @@ impl Transaction {
         self.inner.write_any(key, value)
     }
 
-    /// Reads a range of keys of the system.
+    /// Reads a range of keys as they are held, such as those of the system.
     pub(crate) async fn scan_reserved(&self, range: KeyRange, limit: u32) -> Result<Page> {
         self.inner.scan(range, limit).await
     }
@@ -161,12 +162,16 @@ impl Index<'_> {
         let keys: Vec<Key> = keys.into_iter().collect();
         let values = inner.read_beneath(&keys).await?;
         let of_keys: BTreeMap<Key, Option<Value>> = keys.into_iter().zip(values).collect();
-        let entries = found.into_iter().map(|Entry { value: by, key }| {
+        let mut entries = Vec::with_capacity(found.len());
+        for Entry { value: by, key } in found {
             // An open transaction may see what cannot commit together: another one has come in between.
-            let value = of_keys.get(&key).cloned().flatten().ok_or(Error::Conflict)?;
-            Ok(Indexed { by, key, value })
-        });
-        Ok(IndexPage { entries: entries.collect::<Result<_>>()?, next })
+            let held = of_keys.get(&key).cloned().flatten().ok_or(Error::Conflict)?;
+            // A key whose value is over is not found any more.
+            if let Some(value) = inner.value_of(&key, Some(held))? {
+                entries.push(Indexed { by, key, value });
+            }
+        }
+        Ok(IndexPage { entries, next })
     }
 }
 
@@ -194,7 +199,7 @@ impl Inner {
     }
 
     /// Reads keys at once, whatever of their writes is held back.
-    async fn read_beneath(&self, keys: &[Key]) -> Result<Vec<Option<Value>>> {
+    pub(super) async fn read_beneath(&self, keys: &[Key]) -> Result<Vec<Option<Value>>> {
         let mut values = Vec::with_capacity(keys.len());
         for read in self.ask_beneath(keys)? {
             values.push(self.read(read).await?);
@@ -263,6 +268,10 @@ impl Inner {
         values.truncate(entries.len());
         let found: BTreeMap<Key, Option<Value>> = entries.into_iter().zip(values).collect();
         let of = |entry: &Key| found.get(entry).cloned().flatten();
+        let checks = match self.keyspace.expiring {
+            true => self.give_up_over(checks, listed, of).await?,
+            false => checks,
+        };
         let writes = checks.judge(&listed.list, of).map_err(IndexFault::from).map_err(Invalid::Index)?;
         for (key, value) in writes {
             let bytes = value.as_deref().unwrap_or_default();
@@ -271,6 +280,35 @@ impl Inner {
         }
         self.progress().is_settling = false;
         Ok(())
+    }
+
+    /// Lets keys whose values are over give up their entries of unique indexes, and deletes them.
+    async fn give_up_over(
+        &self,
+        checks: Checks,
+        listed: &Listed,
+        found: impl Fn(&Key) -> Option<Value>,
+    ) -> Result<Checks> {
+        let owner = |(entry, (_, key)): (&Key, &(u32, Key))| {
+            let owner = found(entry).filter(|owner| owner[..] != key[..])?;
+            Some(Key::copy_from_slice(&owner)).filter(|owner| !checks.writes.contains_key(owner))
+        };
+        let owners: BTreeSet<Key> = checks.unique.iter().filter_map(owner).collect();
+        let owners: Vec<Key> = owners.into_iter().collect();
+        let held = self.read_beneath(&owners).await?;
+        let mut keeper = Keeper::new(Arc::clone(&listed.list));
+        let mut before = BTreeMap::new();
+        for (owner, held) in owners.into_iter().zip(held) {
+            if self.judge(&owner, held.as_ref())? == Verdict::Over {
+                keeper.write(owner.clone(), None).map_err(IndexFault::from).map_err(Invalid::Index)?;
+                before.insert(owner, held);
+            }
+        }
+        let over = keeper.settle(&before).map_err(IndexFault::from).map_err(Invalid::Index)?;
+        let lists: BTreeSet<Key> = over.writes.keys().map(|key| listed.beside(key).clone()).collect();
+        let lists: Vec<Key> = lists.into_iter().collect();
+        self.compare_lists(listed, &self.read_beneath(&lists).await?)?;
+        Ok(checks.beside(over))
     }
 
     fn compare_lists(&self, listed: &Listed, found: &[Option<Value>]) -> Result<()> {

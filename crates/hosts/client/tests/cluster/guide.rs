@@ -63,6 +63,24 @@ async fn index(users: &Keyspace) -> Result<(usize, usize)> {
     Ok((londoners.entries.len(), both))
 }
 
+async fn expiring(sessions: &Keyspace) -> Result<Option<Duration>> {
+    // Page: expiring
+    sessions.put_for("session/7", "alice", Duration::from_secs(1800)).await?;
+    let held = sessions.get_with_expiry("session/7").await?;
+    let left = held.and_then(|held| held.remaining());
+    sessions
+        .transact(async |txn| {
+            // Once the lifetime is over the key is absent, and another one may take its place.
+            if txn.get("session/7").await?.is_none() {
+                txn.put_for("session/7", "bob", Duration::from_secs(1800))?;
+            }
+            Ok(())
+        })
+        .await?;
+    // Page ends.
+    Ok(left)
+}
+
 async fn begin(accounts: &Keyspace) -> Result<Timestamp> {
     // Page: begin
     let mut txn = accounts.begin().await?;
@@ -239,6 +257,11 @@ async fn the_examples_of_the_guide_do_what_it_says() {
     let options = quorate::IndexOptions::new("json:/city".parse().unwrap());
     users.create_index("by-city", &options, |_| {}).await.unwrap();
     assert_eq!(index(&users).await.unwrap(), (1, 2));
+    let options = KeyspaceOptions { expiring: true, ..KeyspaceOptions::new(Isolation::Strict) };
+    let sessions = db.create_keyspace("sessions", options).await.unwrap();
+    let left = expiring(&sessions).await.unwrap().unwrap();
+    assert!(left > Duration::from_secs(1000) && left <= Duration::from_secs(1800), "{left:?}");
+    assert_eq!(sessions.get("session/7").await.unwrap().as_deref(), Some(&b"alice"[..]));
     let at = begin(&accounts).await.unwrap();
     assert!(apply(&accounts).await.unwrap());
     assert!(!apply(&accounts).await.unwrap(), "nothing is as it was expected");

@@ -10,6 +10,7 @@ mod cuts;
 mod drops;
 mod event_loops;
 mod examples;
+mod expiring;
 mod faults;
 mod guide;
 mod indexes;

@@ -417,3 +417,32 @@ fn writes(message: &ProtocolMessage) -> bool {
     matches!(row(message).demand, Demand::Claim(claim) if claim != quorate::rights::Claim::Read)
         || !matches!(row(message).speaker, Speaker::Client | Speaker::Coordinator)
 }
+
+#[tokio::test]
+async fn a_user_that_may_only_read_waits_until_what_is_over_is_swept() {
+    let cluster = Secured::start();
+    let root = administered(&cluster).await;
+    for (name, isolation) in [("strict", Isolation::Strict), ("snapshot", Isolation::Snapshot)] {
+        let options = KeyspaceOptions { expiring: true, ..KeyspaceOptions::new(isolation) };
+        let sessions = root.create_keyspace(name, options).await.unwrap();
+        root.create_user(&user(&format!("reader-{name}"), &[&format!("read:{name}")])).await.unwrap();
+        let reader = cluster.connect(cluster.user(&format!("reader-{name}"))).await.unwrap();
+        let until = Instant::now() + PATIENCE;
+        let reading = loop {
+            match reader.keyspace(name).await {
+                Ok(keyspace) => break keyspace.with_deadline(PATIENCE),
+                Err(error) => assert!(Instant::now() < until, "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        let lifetime = Duration::from_millis(20);
+        sessions.put_for("key", "over", lifetime).await.unwrap();
+        tokio::time::sleep(2 * lifetime).await;
+        let deletes = async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            sessions.get("key").await
+        };
+        let (read, deleted) = tokio::join!(reading.get("key"), deletes);
+        assert_eq!((read.unwrap(), deleted.unwrap()), (None, None), "{name}");
+    }
+}
