@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use quorate::{CutEntry, Isolation, Keyspace, Transaction};
-use quorate_core::Key;
+use quorate_core::{Key, Value};
 use tokio::task::JoinHandle;
 
 use crate::create::{Progress, bytes_of};
@@ -25,6 +25,8 @@ const BATCHES_UNDER_WAY: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Change {
     Put(CutEntry),
+    /// A value with its envelope.
+    PutAsHeld(Key, Value),
     Add(Key, Key, i32),
     Counter(Key, i32),
 }
@@ -34,6 +36,7 @@ impl Change {
         match self {
             Change::Put(CutEntry::Value { key, value }) => txn.put(key, value),
             Change::Put(_) => Ok(()),
+            Change::PutAsHeld(key, held) => txn.put_as_held(key, held),
             Change::Add(set, element, by) => txn.set_change(set, element, *by),
             Change::Counter(counter, by) => txn.counter_add(counter, *by),
         }
@@ -41,7 +44,7 @@ impl Change {
 
     fn added(&self) -> i64 {
         match self {
-            Change::Put(_) => 0,
+            Change::Put(_) | Change::PutAsHeld(..) => 0,
             Change::Add(_, _, by) | Change::Counter(_, by) => i64::from(*by).abs(),
         }
     }
@@ -68,6 +71,8 @@ struct UnderWay {
 #[derive(Debug)]
 pub(crate) struct Loader {
     keyspace: Keyspace,
+    /// True if values come with their envelopes.
+    as_held: bool,
     open: Vec<Change>,
     keys: BTreeSet<Key>,
     progress: Progress,
@@ -79,9 +84,16 @@ pub(crate) struct Loader {
 }
 
 impl Loader {
+    /// Loads what a cut has told.
+    pub(crate) fn of_cut(keyspace: Keyspace) -> Self {
+        let as_held = keyspace.definition().expiring;
+        Loader { as_held, ..Loader::new(keyspace) }
+    }
+
     pub(crate) fn new(keyspace: Keyspace) -> Self {
         Loader {
             keyspace,
+            as_held: false,
             open: Vec::new(),
             keys: BTreeSet::new(),
             progress: Progress::default(),
@@ -110,6 +122,9 @@ impl Loader {
             CutEntry::Procedure { name, version, code } => {
                 self.keyspace.deploy(&name, Some(version), &code).await?;
                 self.push(Vec::new(), None, bytes, mark).await
+            }
+            CutEntry::Value { key, value } if self.as_held => {
+                self.push(vec![Change::PutAsHeld(key.clone(), value)], Some(key), bytes, mark).await
             }
             CutEntry::Value { ref key, .. } => {
                 let key = key.clone();

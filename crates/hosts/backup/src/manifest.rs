@@ -88,6 +88,9 @@ pub struct KeyspaceManifest {
     /// How much replicas retain for consumers of changes. Backups of earlier versions do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<RetentionManifest>,
+    /// True if its values have envelopes, and may expire. Backups of earlier versions do not say.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expiring: bool,
 }
 
 /// How much replicas retain for consumers of changes.
@@ -190,6 +193,7 @@ impl KeyspaceManifest {
                 time_us: micros(retention.time),
                 bytes: retention.bytes,
             }),
+            expiring: definition.expiring,
         }
     }
 
@@ -233,6 +237,7 @@ impl KeyspaceManifest {
                 time: Duration::from_micros(retention.time_us),
                 bytes: retention.bytes,
             }),
+            expiring: self.expiring,
         })
     }
 }
@@ -534,6 +539,7 @@ pub(crate) mod tests {
                 timestamping: None,
                 application: None,
                 retention: None,
+                expiring: false,
             },
             instant_us: 1,
             instant: crate::rfc3339(1),

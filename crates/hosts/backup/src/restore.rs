@@ -176,7 +176,7 @@ struct Segment {
 
 impl Segment {
     async fn load(self, tell: mpsc::UnboundedSender<Progress>) -> Result<()> {
-        let mut loader = Loader::new(self.keyspace.clone());
+        let mut loader = Loader::of_cut(self.keyspace.clone());
         let (sender, mut blocks) = mpsc::channel(BLOCKS_WAITING);
         let reader = tokio::task::spawn_blocking(move || {
             let Segment { source, file, cipher, .. } = self;

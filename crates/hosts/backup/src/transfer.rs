@@ -3,6 +3,8 @@
 use std::io::{BufRead, Write};
 
 use quorate::{Cut, CutEntry, Keyspace};
+use quorate_core::expiry::Envelope;
+use quorate_core::transaction::readable;
 use tokio::sync::mpsc;
 
 use crate::create::{Progress, bytes_of};
@@ -49,6 +51,7 @@ pub async fn export(
     let (mut all, mut procedures) = (Progress::default(), std::collections::BTreeSet::new());
     while let Some(page) = pages.recv().await {
         for entry in page? {
+            let Some(entry) = without_envelope(cut, entry)? else { continue };
             if !is_wanted(&entry, prefix) {
                 continue;
             }
@@ -66,6 +69,19 @@ pub async fn export(
     }
     to.flush().map_err(unwritable)?;
     Ok(all)
+}
+
+/// The entry with the value alone, where values have envelopes; none if it was over at the instant of the cut. Rows say nothing of expiries: what is imported stays.
+fn without_envelope(cut: &Cut, entry: CutEntry) -> Result<Option<CutEntry>> {
+    match entry {
+        CutEntry::Value { key, value: held } if cut.definition().expiring => {
+            let damaged = || Error::Unsuitable(format!("the value of {} has no envelope", readable(&key)));
+            let Envelope { value, expiry } = Envelope::decode(&held).map_err(|_| damaged())?;
+            let is_over = expiry.is_some_and(|expiry| expiry.as_micros() <= cut.instant_micros());
+            Ok((!is_over).then_some(CutEntry::Value { key, value }))
+        }
+        entry => Ok(Some(entry)),
+    }
 }
 
 /// True if a key begins with the prefix; procedures have none, and are wanted if all is.

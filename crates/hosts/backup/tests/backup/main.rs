@@ -202,6 +202,32 @@ fn with(path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Box<dyn FnOnce()> {
     Box::new(move || std::fs::write(path, whole).unwrap())
 }
 
+#[tokio::test]
+async fn values_that_expire_are_restored_with_their_expiries() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let options_of =
+        KeyspaceOptions { expiring: true, shards: 2, ..KeyspaceOptions::new(Isolation::Snapshot) };
+    let sessions = db.create_keyspace("sessions", options_of).await.unwrap();
+    let hour = Duration::from_secs(3600);
+    sessions.put_for("lives", "1", hour).await.unwrap();
+    sessions.put("stays", "2").await.unwrap();
+    let expiry = sessions.get_with_expiry("lives").await.unwrap().unwrap().expires_at;
+    assert!(expiry.is_some());
+    let folder = cluster.folder("expiring");
+    let (path, manifest) = create(&db, "sessions", &folder, &options(None), |_| {}).await.unwrap();
+    assert!(manifest.keyspace.expiring);
+    let again = restore(&db, &path, &manifest, &restoring("again", None), |_| {}).await.unwrap();
+    assert!(again.definition().expiring);
+    assert_eq!(again.get_with_expiry("lives").await.unwrap().unwrap().expires_at, expiry);
+    let stays = again.get_with_expiry("stays").await.unwrap().unwrap();
+    assert_eq!((&stays.value[..], stays.expires_at), (&b"2"[..], None));
+    // Rows have the values alone.
+    let exported = rows(&db, "sessions").await;
+    assert_eq!(exported.len(), 2);
+    assert!(exported.iter().all(|row| row.contains("\"1\"") || row.contains("\"2\"")), "{exported:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_that_is_not_as_it_was_written_leaves_no_keyspace_behind() {
     let cluster = Cluster::start();
