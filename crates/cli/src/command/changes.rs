@@ -1,6 +1,7 @@
 //! `quorate changes`: what a keyspace commits, line by line.
 
 use std::io::{ErrorKind, Write};
+use std::time::UNIX_EPOCH;
 
 use clap::Args;
 use quorate::{
@@ -153,7 +154,13 @@ fn json_of(page: &ChangePage, change: &Change) -> String {
             let mut row = Map::new();
             put_bytes(&mut row, "key", &write.key);
             match &write.value {
-                Some(value) => put_bytes(&mut row, "value", value),
+                Some(value) => {
+                    put_bytes(&mut row, "value", value);
+                    let at = page.expiries.get(&(change.timestamp, write.key.clone()));
+                    let micros =
+                        at.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(|at| at.as_micros());
+                    row.extend(micros.map(|micros| ("expires_us".to_owned(), (micros as u64).into())));
+                }
                 None => drop(row.insert("deleted".to_owned(), true.into())),
             }
             Json::Object(row)

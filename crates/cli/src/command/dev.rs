@@ -13,9 +13,10 @@ use quorate_cluster::{
     CLUSTER_NAME, Layout, Threads, client_files, door_files, make_certificates, node_files,
 };
 use quorate_gateway::Gateway;
-use quorate_server::{Doors, EventLoops};
+use quorate_server::{Doors, EventLoops, SweptHere};
 use serde::{Deserialize, Serialize};
 
+use super::sweeping::sweep;
 use super::{DEFAULT_ADDRESS, doors};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Table};
@@ -107,8 +108,15 @@ impl DevArguments {
         let gateway = self.open_doors(&layout, matrix)?;
         outln!("{}", welcome(&layout, self.http, self.redis));
         block_on(async {
+            // One node stands for all of them.
+            let first = &threads.servers()[0];
+            let addresses = layout.nodes.iter().map(|(_, address)| address.clone()).collect();
+            let here =
+                || first.swept_here().into_iter().map(|swept| SweptHere { rank: 0, ..swept }).collect();
+            let sweeping = sweep(addresses, layout.client()?, here, |status| first.set_sweeping(status));
             tokio::select! {
                 signal = stop_signal() => signal,
+                never = sweeping => match never {},
                 () = threads.failed() => Err(Failure::failed(format!("a node has failed; {} says why", log.display()))),
             }?;
             Ok(Verdict::Good)

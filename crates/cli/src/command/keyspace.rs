@@ -174,6 +174,9 @@ pub(crate) struct CreateArguments {
     application: Option<String>,
     #[command(flatten)]
     retention: RetentionArguments,
+    /// Let values of a strict or snapshot keyspace have lifetimes: `put KEY VALUE --ttl 30m`. It cannot be changed later.
+    #[arg(long)]
+    expiring: bool,
 }
 
 /// How much replicas retain for consumers of changes.
@@ -286,6 +289,7 @@ impl CreateArguments {
             timestamping: self.timestamping.options(),
             application: self.application.clone(),
             retention: self.retention.options(),
+            expiring: self.expiring,
         }
     }
 }
@@ -456,6 +460,7 @@ pub(crate) fn definition_lines(db: &Database, definition: &Definition) -> String
         .chain(definition.timestamping.and_then(described_timestamps))
         .chain(of_application)
         .chain(of_retention)
+        .chain(definition.expiring.then(|| "values may expire".to_owned()))
         .collect();
     let isolation = match options.is_empty() {
         false => format!("{} ({})", isolation(definition), options.join(", ")),
@@ -540,6 +545,9 @@ pub(crate) fn to_json(db: &Database, definition: &Definition) -> serde_json::Val
         let retention = definition.retention.unwrap_or_default();
         object["retention_us"] = (retention.time.as_micros() as u64).into();
         object["retention_bytes"] = retention.bytes.into();
+    }
+    if matches!(definition.isolation, Isolation::Strict | Isolation::Snapshot) {
+        object["expiring"] = definition.expiring.into();
     }
     if let Some(speculation) = definition.speculation {
         let Speculation { variant, orders_sessions, .. } = speculation;

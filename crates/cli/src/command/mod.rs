@@ -21,6 +21,7 @@ mod secrets;
 mod server;
 mod shell;
 mod sim;
+mod sweeping;
 mod torture;
 mod trace;
 mod transfer;

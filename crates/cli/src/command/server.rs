@@ -11,6 +11,7 @@ use quorate_server::{
 use tokio::sync::oneshot;
 
 use super::doors;
+use super::sweeping::sweep;
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::runtime::{ServerLog, block_on, listen_for_hangups, listen_for_stop};
 
@@ -126,9 +127,17 @@ impl ServerArguments {
             };
             let server = Server::start(config, initialise).map_err(Failure::failed)?;
             let others = others.into_iter().map(|node| node.address).filter(|address| !address.is_empty());
-            let addresses = std::iter::once(server.address().to_string()).chain(others).collect();
+            let addresses: Vec<String> =
+                std::iter::once(server.address().to_string()).chain(others).collect();
             let credential = Some(quorate::Credential::token(server.token()));
             let client = quorate::Options { credential, ..client };
+            let sweeping = sweep(
+                Vec::clone(&addresses),
+                client.clone(),
+                || server.swept_here(),
+                |status| server.set_sweeping(status),
+            );
+            tokio::pin!(sweeping);
             let gateway = doors::open(&told, addresses, client, access, (None, server.audit()))?;
             let input_ended = input_end(self.stop_with_input);
             tokio::pin!(stop, input_ended);
@@ -137,6 +146,7 @@ impl ServerArguments {
                     () = &mut stop => break,
                     () = &mut input_ended => break,
                     () = server.stopped() => break,
+                    never = &mut sweeping => match never {},
                     Some(()) = hangups.recv() => {
                         let file = read(&path).map(|mut file| {
                             // The command line comes before the file.
@@ -147,6 +157,7 @@ impl ServerArguments {
                     }
                 }
             }
+            drop(sweeping);
             // First, because doors are clients: nobody is to come in while the node drains.
             drop(gateway);
             server.shutdown().map_err(Failure::failed)?;

@@ -1,9 +1,12 @@
 //! Answers of statements, for people, for pipes, and for programs.
 
+use std::time::Duration;
+
 use quorate::{Isolation, Key, Outcome, Page, StepAnswer, Timestamp, Token, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::words::quoted;
+use crate::parse::to_duration;
 
 /// For whom answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,8 @@ pub(crate) enum Form {
 pub(crate) enum Answer {
     /// The value of the one key that was asked for.
     Value(Option<Value>),
+    /// How long the one key that was asked for will hold its value: none if it is absent, and no end if it stays.
+    Ttl(Option<Option<Duration>>),
     /// The values of keys, and as of when, if that was chosen.
     Values { found: Vec<(Vec<u8>, Option<Value>)>, at: Option<Timestamp> },
     /// The keys of a range, and as of when, if that was chosen.
@@ -45,6 +50,11 @@ pub(crate) enum Answer {
     Keyspace { name: String, lines: String },
     /// A sentence.
     Text(String),
+}
+
+/// What is there was not over when it was read.
+fn at_least_a_millisecond(left: Duration) -> Duration {
+    left.max(Duration::from_millis(1))
 }
 
 impl Answer {
@@ -75,6 +85,9 @@ impl Answer {
     fn show(&self) -> String {
         match self {
             Answer::Value(value) => show_value(value.as_ref()),
+            Answer::Ttl(None) => "(absent)".to_owned(),
+            Answer::Ttl(Some(None)) => "stays".to_owned(),
+            Answer::Ttl(Some(Some(left))) => to_duration(at_least_a_millisecond(*left)),
             Answer::Values { found, at } => {
                 let line = |(key, value): &(Vec<u8>, Option<Value>)| {
                     format!("{}  {}", quoted(key), show_value(value.as_ref()))
@@ -112,6 +125,10 @@ impl Answer {
     fn fields(&self) -> Map<String, Json> {
         let fields = match self {
             Answer::Value(value) => json!({ "value": json_of_value(value.as_ref()) }),
+            Answer::Ttl(held) => {
+                let left = held.flatten().map(|left| at_least_a_millisecond(left).as_millis() as u64);
+                json!({ "present": held.is_some(), "ttl_ms": left })
+            }
             Answer::Values { found, at } => {
                 let entry = |(key, value): &(Vec<u8>, Option<Value>)| json!({ "key": json_of(key), "value": json_of_value(value.as_ref()) });
                 timed(json!({ "values": found.iter().map(entry).collect::<Vec<_>>() }), *at)

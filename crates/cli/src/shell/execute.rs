@@ -103,7 +103,8 @@ impl Session {
                 snapshot(&keys, self.in_use().await?.read_stale(staleness, &keys).await?)
             }
             Statement::ReadNow { keys } => snapshot(&keys, self.in_use().await?.read_now(&keys).await?),
-            Statement::Put { key, value } => self.put(key, value).await?,
+            Statement::Put { key, value, ttl } => self.put(key, value, ttl).await?,
+            Statement::Ttl { key } => self.ttl(&key).await?,
             Statement::Delete { key } => self.delete(key).await?,
             Statement::Increment { key, by, at_least } => self.increment(key, by, at_least).await?,
             Statement::Append { key, value } => self.append(key, value).await?,
@@ -158,12 +159,24 @@ impl Session {
         }
     }
 
-    async fn put(&mut self, key: Text, value: Text) -> Result<Answer, Error> {
+    async fn ttl(&mut self, key: &Text) -> Result<Answer, Error> {
+        let held = match &self.transaction {
+            Some(txn) => txn.get_with_expiry(key).await?,
+            None => self.in_use().await?.get_with_expiry(key).await?,
+        };
+        Ok(Answer::Ttl(held.map(|held| held.remaining())))
+    }
+
+    async fn put(&mut self, key: Text, value: Text, ttl: Option<Duration>) -> Result<Answer, Error> {
+        let put = |txn: &Transaction| match ttl {
+            Some(lifetime) => txn.put_for(&key, &value, lifetime),
+            None => txn.put(&key, &value),
+        };
         match &self.transaction {
-            Some(txn) => txn.put(key, value)?,
+            Some(txn) => put(txn)?,
             None => {
                 let keyspace = self.in_use().await?;
-                let (_, receipt) = keyspace.transact_with_receipt(async |txn| txn.put(&key, &value)).await?;
+                let (_, receipt) = keyspace.transact_with_receipt(async |txn| put(&txn)).await?;
                 self.last = Some(receipt.token);
             }
         }

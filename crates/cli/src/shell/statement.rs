@@ -68,6 +68,15 @@ pub(crate) enum Statement {
         key: Text,
         /// The value.
         value: Text,
+        /// How long the key is to hold it, such as 30m or 10s, in a keyspace that was created with `--expiring`.
+        #[arg(long, value_name = "DURATION", value_parser = parse::duration)]
+        ttl: Option<Duration>,
+    },
+    /// Tell for how long a key will hold its value.
+    #[command(allow_hyphen_values = true)]
+    Ttl {
+        /// The key.
+        key: Text,
     },
     /// Delete a key.
     #[command(allow_hyphen_values = true, aliases = ["del", "rm"])]
@@ -300,6 +309,7 @@ impl Statement {
             Statement::ReadStale { .. } => "read-stale",
             Statement::ReadNow { .. } => "read-now",
             Statement::Put { .. } => "put",
+            Statement::Ttl { .. } => "ttl",
             Statement::Delete { .. } => "delete",
             Statement::Increment { .. } => "increment",
             Statement::Append { .. } => "append",

@@ -227,6 +227,18 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
     assert!(bounded.out.contains("a  1\nb  (absent)\nat "), "{}", bounded.out);
     assert_eq!(bounded.out.matches("a  1\n").count(), 2, "{}", bounded.out);
 
+    let expiring = dev.shell(
+        "keyspace create sessions --expiring; put s1 ada --ttl 1h; put s2 bob; ttl s2; ttl s3; begin; put s1 eve --ttl 30m; ttl s1; commit; \
+         put s4 cyd --ttl 1ms; get s1; keyspace show sessions",
+    );
+    assert_eq!(expiring.code, 0, "{}", expiring.err);
+    for expected in ["\nstays\n(absent)\n", "\neve\n", "(values may expire)"] {
+        assert!(expiring.out.contains(expected), "{expected}: {}", expiring.out);
+    }
+    // The process sweeps what is over.
+    let swept = || dev.shell("use sessions; get s4; ttl s1; keyspace drop sessions");
+    assert!(swept().out.contains("(absent)\n"), "{}", expiring.out);
+
     let aborted = dev.shell("begin; put alice 0; abort; get alice");
     assert!(aborted.out.ends_with("aborted\n60\n"), "{}", aborted.out);
     let asked = dev.shell("put carol 1; token");
@@ -246,6 +258,9 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
         ("begin; put alice 7", "a transaction was open, and is dropped"),
         ("begin; put alice 7; exit", "a transaction was open, and is dropped"),
         ("timing", "at a terminal"),
+        ("put alice 7 --ttl 1h", "--expiring"),
+        ("put alice 7 --ttl 1", "its unit"),
+        ("keyspace create no --isolation serializable --expiring", "strict or"),
     ] {
         let failed = dev.shell(statements);
         assert_eq!(failed.code, 1, "{statements}");

@@ -47,8 +47,8 @@ pub use join::JoinError;
 pub use node::{
     ChangesStatus, DecidedStatus, DecisionStatus, DiskStatus, EventLoopStatus, HandedOverStatus,
     HotKeyStatus, LagStatus, LogStatus, MemoryStatus, PeerStatus, ReplicaStatus, SecurityStatus, SlowStatus,
-    SpeculatingStatus, Status, TrafficStatus, TransportStatus, TunerStatus, ValuesInFileStatus,
-    VersionsStatus,
+    SpeculatingStatus, Status, SweepingStatus, SweptHere, TrafficStatus, TransportStatus, TunerStatus,
+    ValuesInFileStatus, VersionsStatus,
 };
 pub use probe::{Unready, probe};
 pub use process::{raise_descriptors_max, use_small_pages};

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::node::{
     ChangesStatus, EventLoopStatus, HandedOverStatus, LagStatus, MemoryStatus, ReplicaStatus,
-    SpeculatingStatus, Status, TrafficStatus, TunerStatus,
+    SpeculatingStatus, Status, SweepingStatus, TrafficStatus, TunerStatus,
 };
 
 /// Renders a status in the text format of Prometheus.
@@ -231,10 +231,47 @@ pub(crate) fn render(status: &Status) -> String {
         |handed_over| handed_over.shares,
     );
     changes(&mut page, status);
+    sweeping(&mut page, status);
     speculation(&mut page, status);
     traffic(&mut page, status);
     event_loops(&mut page, status);
     page.text
+}
+
+/// The keyspaces whose values expire and that this node sweeps.
+fn sweeping(page: &mut Page, status: &Status) {
+    let mut each = |name: &str, kind: &str, help: &str, value: fn(&SweepingStatus) -> f64| {
+        if status.sweeping.is_empty() {
+            return;
+        }
+        page.head(name, kind, help);
+        for swept in &status.sweeping {
+            let (keyspace, value) = (&swept.keyspace, value(swept));
+            page.line(format_args!("quorate_{name}{{keyspace=\"{keyspace}\"}} {value}"));
+        }
+    };
+    each(
+        "expiry_swept_keys_total",
+        "counter",
+        "Keys that this node has deleted because their values were over.",
+        |it| it.keys as f64,
+    );
+    each("expiry_sweeps_total", "counter", "Transactions in which it has.", |it| it.transactions as f64);
+    each(
+        "expiry_conflicts_total",
+        "counter",
+        "Sweeps that came to nothing because of other transactions.",
+        |it| it.conflicts as f64,
+    );
+    each("expiry_failures_total", "counter", "Sweeps and looks for what is over that have failed.", |it| {
+        it.failures as f64
+    });
+    each(
+        "expiry_behind_seconds",
+        "gauge",
+        "How long what this node found last had been over; 0 if it found nothing.",
+        |it| it.behind_seconds,
+    );
 }
 
 /// The changes that replicas retain for consumers, and have told.

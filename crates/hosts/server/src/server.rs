@@ -22,7 +22,7 @@ use crate::entrance::{Entrance, Security};
 use crate::event_loops::{self, EventLoop, Others};
 use crate::http::HttpServer;
 use crate::join::{JoinError, Settled, settle};
-use crate::node::{DrainState, Node, Origins, Status, make_room};
+use crate::node::{DrainState, Node, Origins, Status, SweepingStatus, SweptHere, make_room};
 use crate::{Config, Limits, TlsOptions};
 
 /// How long a node waits for the lives of the others before its replicas start without them. One whose disk was rolled back, or which
@@ -232,6 +232,16 @@ impl Server {
     /// Tells operators why the configuration that was read again cannot be used; none if it can be.
     pub fn set_configuration_problem(&self, problem: Option<String>) {
         self.transport.with(|node, _| node.set_configuration_problem(problem));
+    }
+
+    /// The keyspaces whose values expire and that the process of this node is to sweep, as a client of the cluster.
+    pub fn swept_here(&self) -> Vec<SweptHere> {
+        self.transport.with(|node, _| node.swept_here())
+    }
+
+    /// Takes over how that goes, to be told to operators.
+    pub fn set_sweeping(&self, sweeping: Vec<SweepingStatus>) {
+        self.transport.with(|node, _| node.set_sweeping(sweeping));
     }
 
     /// Waits until the node has stopped by itself, which it does only when something is very wrong.

@@ -15,6 +15,11 @@ pub struct Threads {
 }
 
 impl Threads {
+    /// The nodes.
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
     /// Starts every node of the layout; one that has no data yet is initialised.
     ///
     /// # Errors

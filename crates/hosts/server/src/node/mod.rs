@@ -67,6 +67,7 @@ mod service;
 mod speakers;
 mod speculating;
 mod status;
+mod sweeping;
 mod traffic;
 mod versions;
 mod workers;
@@ -118,6 +119,7 @@ pub use status::{
     ChangesStatus, DiskStatus, EventLoopStatus, HandedOverStatus, LagStatus, LogStatus, MemoryStatus,
     ReplicaStatus, SecurityStatus, Status, TransportStatus, ValuesInFileStatus,
 };
+pub use sweeping::{SweepingStatus, SweptHere};
 pub use traffic::{HotKeyStatus, SlowStatus, TrafficStatus};
 use versions::Versions;
 pub use versions::VersionsStatus;
@@ -215,6 +217,8 @@ pub(crate) struct Node {
     trust: Option<Arc<Trust>>,
     /// Why the configuration that was read again cannot be used, if it cannot.
     configuration_problem: Option<String>,
+    /// How sweeping goes.
+    sweeping: Vec<SweepingStatus>,
     /// Directories of replicas that belong to other data directories, with what to do about them.
     foreign: Vec<String>,
     seeds: Random,
@@ -313,6 +317,7 @@ impl Node {
             rights: Rights::new(entrance),
             trust,
             configuration_problem: None,
+            sweeping: Vec::new(),
             foreign: Vec::new(),
             seeds,
             turns: 0,

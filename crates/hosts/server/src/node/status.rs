@@ -16,6 +16,7 @@ use super::disk::Disk;
 use super::hosted::{Facts, State, Told};
 use super::round_trips::PeerStatus;
 use super::speculating::SpeculatingStatus;
+use super::sweeping::SweepingStatus;
 use super::traffic::TrafficStatus;
 use super::versions::VersionsStatus;
 use super::{FORGOTTEN, Node, ReplicaId};
@@ -84,6 +85,8 @@ pub struct Status {
     pub log: LogStatus,
     /// Where that is kept.
     pub disk: DiskStatus,
+    /// The keyspaces whose values expire and that this node sweeps.
+    pub sweeping: Vec<SweepingStatus>,
     /// The replicas, ascending.
     pub replicas: Vec<ReplicaStatus>,
 }
@@ -585,6 +588,7 @@ impl Node {
             event_loops,
             log: whole.log,
             disk: self.disk_status(),
+            sweeping: self.sweeping.clone(),
             replicas,
         }
     }
