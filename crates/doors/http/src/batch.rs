@@ -1,5 +1,7 @@
 //! Batches in JSON, as `quorate::Batch`: the names of conditions and steps are those of its methods.
 
+use std::time::Duration;
+
 use hyper::StatusCode;
 use quorate::{Applied, Batch, Keyspace, Receipt, StepAnswer, Value, end_of_prefix};
 use quorate_gateway::{Scope, Session};
@@ -38,7 +40,7 @@ pub(crate) enum Condition {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Step {
     Read(KeyAlone),
-    Put(KeyValue),
+    Put(Written),
     Delete(KeyAlone),
     Increment(KeyNumber),
     Append(KeyValue),
@@ -58,6 +60,15 @@ pub(crate) struct KeyAlone {
 pub(crate) struct KeyValue {
     pub(crate) key: Octets,
     pub(crate) value: Octets,
+}
+
+/// A key, its value, and how long that is to live.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Written {
+    pub(crate) key: Octets,
+    pub(crate) value: Octets,
+    pub(crate) ttl_ms: Option<u64>,
 }
 
 /// A key and the least number that it is to hold.
@@ -156,7 +167,10 @@ impl BatchBody {
         for (which, step) in self.steps.iter().enumerate() {
             batch = match step {
                 Step::Read(KeyAlone { key }) => batch.read(&key.0),
-                Step::Put(KeyValue { key, value }) => batch.put(&key.0, &value.0),
+                Step::Put(Written { key, value, ttl_ms: None }) => batch.put(&key.0, &value.0),
+                Step::Put(Written { key, value, ttl_ms: Some(ttl_ms) }) => {
+                    batch.put_for(&key.0, &value.0, Duration::from_millis(*ttl_ms))
+                }
                 Step::Delete(KeyAlone { key }) => batch.delete(&key.0),
                 Step::Increment(KeyNumber { key, by }) => batch.increment(&key.0, *by),
                 Step::Append(KeyValue { key, value }) => batch.append(&key.0, &value.0),
@@ -191,7 +205,7 @@ impl BatchBody {
         for step in &self.steps {
             ask(match step {
                 Step::Read(KeyAlone { key }) => Access::Read(Scope::Key(&key.0)),
-                Step::Put(KeyValue { key, .. })
+                Step::Put(Written { key, .. })
                 | Step::Delete(KeyAlone { key })
                 | Step::Increment(KeyNumber { key, .. })
                 | Step::Append(KeyValue { key, .. }) => Access::Write(Scope::Key(&key.0)),

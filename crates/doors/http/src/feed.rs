@@ -2,10 +2,10 @@
 //!
 //! The door keeps nothing between two requests: the cursor says everything, so that the next one may come to any door.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
-use quorate::{Addition, Change, Changes, Cursor, Keyspace, end_of_prefix};
+use quorate::{Addition, Change, ChangePage, Changes, Cursor, Keyspace, end_of_prefix};
 use quorate_gateway::{Scope, Session};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
@@ -65,6 +65,9 @@ pub(crate) struct FeedChange {
 struct FeedWrite {
     key: Octets,
     value: Option<Octets>,
+    /// When the value is over, in microseconds since 1970, if it was written for a lifetime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_us: Option<u64>,
 }
 
 /// The count of an element of a set, or a counter, was changed by so much.
@@ -86,18 +89,30 @@ impl From<Addition> for FeedAddition {
 }
 
 impl FeedChange {
-    fn new(shard: Option<quorate::ShardId>, change: Change) -> Self {
-        let write = |write: quorate::Write| FeedWrite {
-            key: Octets::from(&write.key),
-            value: write.value.map(Octets),
+    /// The changes of a page.
+    fn all(page: ChangePage) -> Vec<Self> {
+        let ChangePage { shard, changes, expiries, .. } = page;
+        let one = |Change { timestamp, writes, additions }: Change| {
+            let write = |quorate::Write { key, value }: quorate::Write| FeedWrite {
+                key: Octets::from(&key),
+                value: value.map(Octets),
+                expires_us: expiries.get(&(timestamp, key)).and_then(|at| micros(*at)),
+            };
+            let writes = writes.into_iter().map(write).collect();
+            let additions = additions.into_iter().map(FeedAddition::from).collect();
+            FeedChange {
+                timestamp: timestamp.to_string(),
+                shard: shard.map(|shard| shard.0),
+                writes,
+                additions,
+            }
         };
-        FeedChange {
-            timestamp: change.timestamp.to_string(),
-            shard: shard.map(|shard| shard.0),
-            writes: change.writes.into_iter().map(write).collect(),
-            additions: change.additions.into_iter().map(FeedAddition::from).collect(),
-        }
+        changes.into_iter().map(one).collect()
     }
+}
+
+fn micros(at: SystemTime) -> Option<u64> {
+    at.duration_since(UNIX_EPOCH).ok().and_then(|since| u64::try_from(since.as_micros()).ok())
 }
 
 /// The keys that a request is about.
@@ -207,7 +222,7 @@ pub(crate) async fn gather(changes: &mut Changes, deadline: Instant) -> Result<V
             Err(_) => break,
             Ok(Ok(page)) => {
                 bytes += page.changes.iter().map(Change::bytes).sum::<u64>();
-                told.extend(page.changes.into_iter().map(|change| FeedChange::new(page.shard, change)));
+                told.extend(FeedChange::all(page));
                 if !told.is_empty() {
                     until = until.min(Instant::now() + GATHERING);
                 }

@@ -1,8 +1,10 @@
 //! Keys and values, one by one and in pages.
 
+use std::time::{Duration, SystemTime};
+
 use hyper::StatusCode;
 use hyper::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
-use quorate::{Applied, Batch, Isolation, Key, Keyspace, Page, Timestamp, Value, end_of_prefix};
+use quorate::{Applied, Batch, Isolation, Key, Keyspace, Page, Snapshot, Timestamp, Value, end_of_prefix};
 use quorate_gateway::{Scope, Session};
 use serde::Serialize;
 
@@ -21,6 +23,9 @@ const BYTES: &str = "application/octet-stream";
 
 /// The header that holds the address of the next page.
 const NEXT: HeaderName = HeaderName::from_static("quorate-next");
+
+/// The header that says for how many milliseconds a key will hold its value.
+const TTL: HeaderName = HeaderName::from_static("quorate-ttl-ms");
 
 const LIMIT_USUAL: u32 = 100;
 const LIMIT_MAX: u32 = 10_000;
@@ -54,13 +59,15 @@ struct ScannedPage {
 pub(crate) async fn get(session: &Session, request: &Request) -> Result<Answer, Problem> {
     let (at, key) = (request.at()?, request.key(1));
     let read = async |keyspace: Keyspace| match at {
-        Some(timestamp) => Ok((keyspace.read_at(timestamp, [key]).await?, timestamp)),
+        Some(timestamp) => Ok((keyspace.read_at(timestamp, [key]).await?, None, timestamp)),
         None => {
-            let snapshot = keyspace.read_only_with_snapshot([key]).await?;
-            Ok((snapshot.values, snapshot.timestamp))
+            let Snapshot { values, expiries, timestamp, .. } =
+                keyspace.read_only_with_snapshot([key]).await?;
+            Ok((values, expiries.into_iter().next().flatten(), timestamp))
         }
     };
-    let (values, timestamp) = in_keyspace(session, request, Access::Read(Scope::Key(key)), read).await?;
+    let (values, expires_at, timestamp) =
+        in_keyspace(session, request, Access::Read(Scope::Key(key)), read).await?;
     let answer = match values.into_iter().next().flatten() {
         None => Problem::new(Kind::NotFound, "the key is absent").with("of", "key").into_answer(),
         Some(value) if request.accepts(JSON) => match serde_json::from_slice::<serde::de::IgnoredAny>(&value)
@@ -73,7 +80,16 @@ pub(crate) async fn get(session: &Session, request: &Request) -> Result<Answer, 
         },
         Some(value) => Answer::of(BYTES, value),
     };
-    Ok(answer.timestamp(timestamp))
+    let answer = answer.timestamp(timestamp);
+    Ok(match expires_at {
+        Some(at) => answer.header(TTL, remaining_ms(at).to_string()),
+        None => answer,
+    })
+}
+
+/// The milliseconds that are left of a lifetime. It was not over when it was read.
+fn remaining_ms(expires_at: SystemTime) -> u128 {
+    expires_at.duration_since(SystemTime::now()).unwrap_or_default().as_millis().max(1)
 }
 
 /// Writes a key.
@@ -82,7 +98,18 @@ pub(crate) async fn put(session: &Session, request: &Request) -> Result<Answer, 
         request.json::<serde::de::IgnoredAny>()?;
     }
     let key = request.key(1);
-    write(session, request, Batch::new().put(key, &request.body)).await
+    let batch = match lifetime(request)? {
+        Some(lifetime) => Batch::new().put_for(key, &request.body, lifetime),
+        None => Batch::new().put(key, &request.body),
+    };
+    write(session, request, batch).await
+}
+
+/// How long what is written is to live; none if it stays.
+fn lifetime(request: &Request) -> Result<Option<Duration>, Problem> {
+    let parse = |text: &str| text.parse().ok().filter(|milliseconds| *milliseconds > 0);
+    let milliseconds = request.parsed("ttl_ms", parse, "a number of milliseconds, which is 1 at least")?;
+    Ok(milliseconds.map(Duration::from_millis))
 }
 
 /// Deletes a key.

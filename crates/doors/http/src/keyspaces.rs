@@ -29,6 +29,8 @@ pub(crate) struct NewKeyspace {
     application: Option<String>,
     retain_s: Option<u64>,
     retain_bytes: Option<u64>,
+    #[serde(default)]
+    expiring: bool,
 }
 
 /// A keyspace as it is told.
@@ -40,6 +42,8 @@ struct Described {
     shards: usize,
     /// How many replicas each shard has.
     replicas: usize,
+    /// True if values may have lifetimes.
+    expiring: bool,
 }
 
 impl Described {
@@ -50,6 +54,7 @@ impl Described {
             durability: definition.durability.to_string(),
             shards: definition.shards.len(),
             replicas: definition.shards.first().map_or(0, |shard| shard.replicas.len()),
+            expiring: definition.expiring,
         }
     }
 }
@@ -194,6 +199,7 @@ impl NewKeyspace {
                 time: self.retain_s.map_or(Retention::default().time, Duration::from_secs),
                 bytes: self.retain_bytes.unwrap_or(Retention::default().bytes),
             }),
+            expiring: self.expiring,
             ..usual
         })
     }

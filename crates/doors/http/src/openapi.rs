@@ -94,7 +94,10 @@ fn success(route: &Route) -> Value {
             "Quorate-Timestamp": text("the timestamp of the transaction"),
         }),
         (false, Success::Bytes) => {
-            json!({ "Quorate-Timestamp": text("the timestamp at which the key holds this") })
+            json!({
+                "Quorate-Timestamp": text("the timestamp at which the key holds this"),
+                "Quorate-Ttl-Ms": text("for how many milliseconds the key will hold it, if it expires"),
+            })
         }
         (false, Success::JsonOrLines(..)) => json!({
             "Quorate-Timestamp": text("the timestamp of the snapshot"),
@@ -188,7 +191,8 @@ fn schemas() -> Value {
             ("expect_at_least", object(2, &[("key", bytes()), ("number", whole())])),
         ]),
         "Step": tagged(&[
-            ("read", key()), ("put", pair()), ("delete", key()), ("append", pair()),
+            ("read", key()), ("delete", key()), ("append", pair()),
+            ("put", object(2, &[("key", bytes()), ("value", bytes()), ("ttl_ms", whole())])),
             ("increment", object(2, &[("key", bytes()), ("by", whole())])),
             ("scan", object(1, &[("limit", whole()), ("from", bytes()), ("to", bytes()), ("prefix", bytes())])),
         ]),
@@ -225,10 +229,11 @@ fn schemas() -> Value {
             ("isolation", json!({ "enum": quorate::Isolation::ALL.map(|isolation| isolation.to_string()) })),
             ("durability", json!({ "enum": quorate::Durability::ALL.map(|durability| durability.to_string()) })),
             ("shards", whole()), ("replicas", whole()), ("sites", list(text())), ("clock_bound_ms", whole()), ("application", text()),
-            ("retain_s", whole()), ("retain_bytes", whole()),
+            ("retain_s", whole()), ("retain_bytes", whole()), ("expiring", json!({ "type": "boolean" })),
         ]),
-        "Keyspace": object(5, &[
+        "Keyspace": object(6, &[
             ("name", text()), ("isolation", text()), ("durability", text()), ("shards", whole()), ("replicas", whole()),
+            ("expiring", json!({ "type": "boolean" })),
         ]),
         "Keyspaces": object(1, &[("keyspaces", list(reference("Keyspace")))]),
         "OpenApi": { "type": "object" },
@@ -260,7 +265,7 @@ mod tests {
     use serde::de::DeserializeOwned;
 
     use super::*;
-    use crate::batch::{BatchBody, KeyAlone, KeyLeast, KeyNumber, KeyValue, ScanStep};
+    use crate::batch::{BatchBody, KeyAlone, KeyLeast, KeyNumber, KeyValue, ScanStep, Written};
     use crate::keyspaces::NewKeyspace;
     use crate::objects::{Change, ChangesBody, CounterBy, SetElement};
     use crate::procedures::{CallBody, RangeBody};
@@ -326,24 +331,25 @@ mod tests {
         assert_eq!(told(&schemas["Call"]["properties"]["ranges"]["items"]), members::<RangeBody>());
         assert_eq!(told(&schemas["NewKeyspace"]), members::<NewKeyspace>());
         assert_eq!(told(&schemas["Changes"]), members::<ChangesBody>());
-        for (name, read) in [
+        for (schema, read) in [
             ("Condition", members::<crate::batch::Condition>()),
             ("Step", members::<crate::batch::Step>()),
             ("Change", members::<Change>()),
         ] {
-            let variants = variants(name);
+            let variants = variants(schema);
             assert_eq!(variants.iter().map(|(name, _)| name.clone()).collect::<BTreeSet<_>>(), read);
-            for (name, schema) in variants {
+            for (name, told_schema) in variants {
                 let read = match name.as_str() {
                     "increment" => members::<KeyNumber>(),
                     "scan" => members::<ScanStep>(),
                     "expect_at_least" => members::<KeyLeast>(),
                     "counter_add" => members::<CounterBy>(),
                     "set_add" | "set_remove" => members::<SetElement>(),
-                    "expect" | "put" | "append" => members::<KeyValue>(),
+                    "put" if schema == "Step" => members::<Written>(),
+                    "expect" | "append" | "put" => members::<KeyValue>(),
                     _ => members::<KeyAlone>(),
                 };
-                assert_eq!(told(&schema), read, "{name}");
+                assert_eq!(told(&told_schema), read, "{name}");
             }
         }
     }

@@ -125,6 +125,12 @@ const AT: Parameter = Parameter {
     kind: "string",
 };
 
+const TTL_MS: Parameter = Parameter {
+    name: "ttl_ms",
+    what: "for how many milliseconds the key is to hold the value, in a keyspace that was created as expiring; by default it stays",
+    kind: "integer",
+};
+
 /// The parameters of a scan.
 const SCAN: &[Parameter] = &[
     Parameter { name: "from", what: "the first key, included; by default the first of all", kind: "string" },
@@ -230,12 +236,12 @@ pub(crate) const ROUTES: &[Route] = &[
         template: "/v1/keyspaces/{keyspace}/keys/{key}",
         id: "putKey",
         summary: CONDITIONS,
+        parameters: &[TTL_MS],
         body: BodyKind::Bytes,
         status: 204,
         success: Success::Empty,
         is_remembered: true,
         commits: true,
-        ..USUAL
     },
     Route {
         operation: Operation::DeleteKey,

@@ -118,7 +118,7 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     pub(crate) fn object(py: Python<'_>, snapshot: quorate::Snapshot) -> PyResult<Py<PyAny>> {
-        let quorate::Snapshot { values: found, timestamp, attempts } = snapshot;
+        let quorate::Snapshot { values: found, timestamp, attempts, .. } = snapshot;
         let values = values(py, &found)?;
         Ok(Py::new(py, Snapshot { values, timestamp: Timestamp(timestamp), attempts })?.into_any())
     }

@@ -124,6 +124,7 @@ fn keyspace_options(py: Python<'_>, wanted: &Named<'_, '_>) -> PyResult<Keyspace
         clock_bound: duration(wanted.get("clock_bound")?),
         application: wanted.get("application")?,
         retention: retention(wanted)?,
+        expiring: wanted.get("expiring")?.unwrap_or_default(),
         ..usual
     })
 }

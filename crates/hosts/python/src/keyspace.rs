@@ -16,7 +16,7 @@ use crate::error;
 use crate::handle::Handle;
 use crate::indexes::{self, IndexInfo, IndexPage, Sought, Wanted};
 use crate::transaction::Transaction;
-use crate::values::{Keys, Named, Octets, Seconds, bytes, optional};
+use crate::values::{Keys, Named, Octets, Seconds, bytes, duration, optional, ttl};
 
 /// A handle on one keyspace.
 #[pyclass(frozen, module = "quorate._native")]
@@ -130,11 +130,25 @@ impl Keyspace {
         context.run(py, work, |py, value| optional(py, value.as_ref()).into_py_any(py))
     }
 
-    fn put(&self, py: Python<'_>, key: Octets, value: Octets) -> PyResult<Py<PyAny>> {
+    #[pyo3(signature = (key, value, ttl=None))]
+    fn put(&self, py: Python<'_>, key: Octets, value: Octets, ttl: Option<Seconds>) -> PyResult<Py<PyAny>> {
         let (keyspace, context) = self.cloned()?;
-        let given = context.clone();
-        let work = async move { keyspace.transact_with_receipt(async |txn| txn.put(&key, &value)).await };
+        let (given, lifetime) = (context.clone(), duration(ttl));
+        let put = move |txn: quorate::Transaction| {
+            let written = match lifetime {
+                Some(lifetime) => txn.put_for(&key, &value, lifetime),
+                None => txn.put(&key, &value),
+            };
+            std::future::ready(written)
+        };
+        let work = async move { keyspace.transact_with_receipt(put).await };
         context.run(py, work, move |py, ((), receipt)| Receipt::object(py, receipt, given))
+    }
+
+    fn ttl(&self, py: Python<'_>, key: Octets) -> PyResult<Py<PyAny>> {
+        let (keyspace, context) = self.cloned()?;
+        let work = async move { keyspace.get_with_expiry(key).await };
+        context.run(py, work, |py, held| ttl(held).into_py_any(py))
     }
 
     fn delete(&self, py: Python<'_>, key: Octets) -> PyResult<Py<PyAny>> {

@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::error;
 use crate::handle::Handle;
 use crate::indexes::{IndexPage, Sought, Wanted};
-use crate::values::{Keys, Octets, bytes, optional};
+use crate::values::{Keys, Octets, Seconds, bytes, duration, optional, ttl};
 
 /// An open transaction. Reads go on beside each other; a commit waits for them.
 type Open = Arc<RwLock<quorate::Transaction>>;
@@ -143,8 +143,18 @@ impl Transaction {
         context.run(py, work, |py, found| page(py, &found, None))
     }
 
-    fn put(&self, py: Python<'_>, key: Octets, value: Octets) -> PyResult<()> {
-        self.now(py, |open| open.put(key, value))
+    #[pyo3(signature = (key, value, ttl=None))]
+    fn put(&self, py: Python<'_>, key: Octets, value: Octets, ttl: Option<Seconds>) -> PyResult<()> {
+        self.now(py, |open| match duration(ttl) {
+            Some(lifetime) => open.put_for(key, value, lifetime),
+            None => open.put(key, value),
+        })
+    }
+
+    fn ttl(&self, py: Python<'_>, key: Octets) -> PyResult<Py<PyAny>> {
+        let (open, context) = self.get_open()?;
+        let work = async move { open.read().await.get_with_expiry(key).await };
+        context.run(py, work, |py, held| ttl(held).into_py_any(py))
     }
 
     fn delete(&self, py: Python<'_>, key: Octets) -> PyResult<()> {

@@ -98,6 +98,11 @@ pub(crate) fn duration(seconds: Option<Seconds>) -> Option<Duration> {
     seconds.map(|Seconds(duration)| duration)
 }
 
+/// For how many seconds a key will hold what it holds; none if that is nothing.
+pub(crate) fn ttl(held: Option<quorate::WithExpiry>) -> Option<f64> {
+    held.map(|held| held.remaining().map_or(f64::INFINITY, |left| left.as_secs_f64()))
+}
+
 /// Named arguments of a method, which the Python part has collected. Those that were left out are not there, or `None`.
 pub(crate) struct Named<'a, 'py>(pub(crate) &'a Bound<'py, PyDict>);
 

@@ -45,6 +45,7 @@ fn programs_use_keyspaces_of_a_cluster() {
         markers_hold_answers_at_every_door(&cluster, isolation);
     }
     changes_are_followed(&cluster);
+    values_expire(&cluster);
     procedures_are_called(&cluster);
     counters_and_sets_are_changed(&cluster);
     what_is_wrong_is_said(&cluster);
@@ -92,6 +93,41 @@ fn keyspaces_come_and_go(cluster: &Cluster) {
         let refused = client.ask("PUT", &format!("/v1/keyspaces/{name}"), &json, body.to_string().as_bytes());
         assert_eq!(refused.problem().0, status, "{body}: {refused:?}");
     }
+}
+
+fn values_expire(cluster: &Cluster) {
+    let mut client = Client::connect(cluster.door);
+    let json = [("content-type", "application/json")];
+    for isolation in ["strict", "snapshot"] {
+        let name = format!("expiring-{isolation}");
+        let body = json!({ "isolation": isolation, "expiring": true }).to_string();
+        let created = client.ask("PUT", &format!("/v1/keyspaces/{name}"), &json, body.as_bytes());
+        assert_eq!((created.status, &created.json()["expiring"]), (201, &json!(true)), "{created:?}");
+        let key = keys(&name) + "/session";
+        assert_committed(&client.ask("PUT", &format!("{key}?ttl_ms=3600000"), &[], b"ada"), 204);
+        let read = client.get(&key);
+        assert_eq!((read.status, read.body.as_slice()), (200, &b"ada"[..]));
+        let left: u64 = read.header("quorate-ttl-ms").unwrap().parse().unwrap();
+        assert!(left > 3_000_000 && left <= 3_600_000, "{left}");
+        let batch = json!({ "steps": [
+            { "put": { "key": "session", "value": "bob", "ttl_ms": 50 } }, { "put": { "key": "stays", "value": "1" } },
+        ] });
+        assert_committed(&client.post(&format!("/v1/keyspaces/{name}/batch"), &batch), 200);
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(client.get(&key).problem().1, "not-found", "{isolation}");
+        let stays = client.get(&(keys(&name) + "/stays"));
+        assert_eq!((stays.body.as_slice(), stays.header("quorate-ttl-ms")), (&b"1"[..], None));
+        for (ttl, status) in [("0", 400), ("-1", 400), ("soon", 400), ("3153600000001", 422)] {
+            let refused = client.ask("PUT", &format!("{key}?ttl_ms={ttl}"), &[], b"ada");
+            assert_eq!(refused.problem().0, status, "{ttl}: {refused:?}");
+        }
+    }
+    for isolation in ISOLATIONS {
+        let refused = client.ask("PUT", &format!("{}/k?ttl_ms=1000", keys(isolation)), &[], b"ada");
+        assert_eq!(refused.problem().0, 422, "{isolation}: {refused:?}");
+    }
+    let body = json!({ "isolation": "serializable", "expiring": true }).to_string();
+    assert_eq!(client.ask("PUT", "/v1/keyspaces/a", &json, body.as_bytes()).problem().0, 422);
 }
 
 fn values_are_bytes(cluster: &Cluster, keyspace: &str) {

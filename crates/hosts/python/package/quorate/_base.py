@@ -100,9 +100,13 @@ class KeyspaceBase:
         """Reads a key in a transaction of its own; ``None`` if it is absent."""
         return self._native.get(key)
 
-    def put(self, key, value):
-        """Writes a key in a transaction of its own, and gives its receipt."""
-        return self._native.put(key, value)
+    def put(self, key, value, ttl=None):
+        """Writes a key in a transaction of its own, and gives its receipt. In a keyspace that was created with ``expiring=True`` the key may hold the value for a lifetime alone."""
+        return self._native.put(key, value, ttl)
+
+    def ttl(self, key):
+        """For how many seconds a key will hold its value: ``None`` if it is absent, and ``math.inf`` if the value stays."""
+        return self._native.ttl(key)
 
     def delete(self, key):
         """Deletes a key in a transaction of its own, and gives its receipt. It is no mistake if the key is absent."""
@@ -320,9 +324,13 @@ class TransactionBase:
         """Reads several keys at once; the values are in their order."""
         return self._native.get_many(keys)
 
-    def put(self, key, value):
-        """Writes a key when the transaction commits."""
-        self._native.put(key, value)
+    def put(self, key, value, ttl=None):
+        """Writes a key when the transaction commits. In a keyspace that was created with ``expiring=True`` the key may hold the value for a lifetime alone, which begins now."""
+        self._native.put(key, value, ttl)
+
+    def ttl(self, key):
+        """For how many seconds a key will hold its value: ``None`` if it is absent, and ``math.inf`` if the value stays."""
+        return self._native.ttl(key)
 
     def delete(self, key):
         """Deletes a key when the transaction commits. It is no mistake if it is absent."""
@@ -502,6 +510,7 @@ def create_keyspace(
     application=None,
     retain=None,
     retain_bytes=None,
+    expiring=None,
     order=None,
     retry_ahead=None,
     variant=None,
@@ -522,6 +531,7 @@ def create_keyspace(
         "application": application,
         "retain": retain,
         "retain_bytes": retain_bytes,
+        "expiring": expiring,
         "order": order,
         "retry_ahead": retry_ahead,
         "variant": variant,
