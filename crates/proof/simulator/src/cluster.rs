@@ -50,6 +50,8 @@ pub enum Alarm {
     },
     /// The client in a place goes on with indexes.
     Index(usize),
+    /// The client in a place goes on with values that expire.
+    Expiry(usize),
     /// A fault strikes, or its effect ends.
     Strike(Strike),
     /// A change of membership goes on.
@@ -920,21 +922,11 @@ fn keyspace<S: System>(scenario: &Scenario<S>, groups: &[Shard]) -> Keyspace {
     let (shards, services) = groups.split_at(scenario.shards);
     let service = services.first().cloned();
     Keyspace {
-        id: KEYSPACE,
-        name: "simulated".to_owned(),
-        isolation: S::ISOLATION,
-        durability: scenario.durability,
-        shards: shards.to_vec(),
-        epoch: Epoch::FIRST,
         clock_bound: scenario.clock_bound,
         comparison: S::rival(&scenario.settings).map(|rival| Comparison { rival, service }),
-        removals: Vec::new(),
-        joins: Vec::new(),
         homes,
-        speculation: None,
         timestamping: S::timestamping(&scenario.settings),
-        application: None,
-        retention: None,
+        ..Keyspace::new(KEYSPACE, "simulated", S::ISOLATION, scenario.durability, shards.to_vec())
     }
 }
 

@@ -309,6 +309,9 @@ impl<S: System> Simulation<S> {
                     self.clients.wake_for_errand(of, slot, &mut self.cluster);
                 }
                 Happening::Alarm(Alarm::Index(slot)) => self.clients.wake_for_index(slot, &mut self.cluster),
+                Happening::Alarm(Alarm::Expiry(slot)) => {
+                    self.clients.wake_for_expiry(slot, &mut self.cluster)
+                }
                 Happening::Alarm(Alarm::Strike(strike)) => self.strike(strike),
                 Happening::Alarm(Alarm::Membership(step)) => {
                     if self.cluster.go_on_with(step) {
@@ -625,7 +628,7 @@ impl<S: System> Simulation<S> {
         note(report, Invariant::Agreement, invariants::replicas_agree_on_data(&stored));
         let mut one_of_each: BTreeMap<_, _> = stored.iter().map(|(id, held)| (id.shard, held)).collect();
         let held: Vec<_> = one_of_each.values_mut().flat_map(|held| held.iter()).collect();
-        let violations = self.clients.errand_violations(&held);
+        let violations = self.clients.errand_violations(&held, self.cluster.scenario.level());
         note(report, Invariant::Isolation, invariants::conditions_hold(&violations));
         let promises = invariants::promises_of_the_workload_hold(&self.clients.breaches);
         note(report, Invariant::Isolation, promises);

@@ -13,6 +13,7 @@ use quorate_workloads::{Hotspot, Parameters, Popularity, WorkloadKind};
 
 use crate::backups::has_backups;
 use crate::calibrated;
+use crate::clients::expiring::{Lifetimes, draw_lifetimes};
 use crate::clients::indexing::has_indexes;
 use crate::clients::script::Scripted;
 use crate::consumers::has_consumers;
@@ -85,6 +86,8 @@ pub struct Scenario<S: System> {
     pub leases: bool,
     /// True if indexes are kept beside the workload.
     pub indexes: bool,
+    /// The rules of values that expire beside the workload; none if there are none.
+    pub lifetimes: Option<Lifetimes>,
     /// True if consumers follow what commits.
     pub consumers: bool,
     /// True if backups are taken.
@@ -236,6 +239,13 @@ impl<S: System> Scenario<S> {
             indexes: has_indexes::<S>(seed, options.plant_id())
                 && follows_real_time
                 && !faults.contains(&Fault::AcceptedLoss),
+            lifetimes: draw_lifetimes::<S>(seed, options.plant_id()).filter(|_| {
+                let has_lists = has_indexes::<S>(seed, options.plant_id());
+                options.length == 1
+                    && follows_real_time
+                    && !has_lists
+                    && !faults.contains(&Fault::AcceptedLoss)
+            }),
             consumers: S::TELLS_CHANGES && has_consumers::<S>(seed, options.plant_id()),
             one_round: [0.0, 0.3, 0.7, 0.7, 0.9, 1.0][stream("one round").index(6)],
             coordinated: 0.2,

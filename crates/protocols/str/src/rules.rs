@@ -57,6 +57,12 @@ quorate_core::plants! {
         "a shard changes its index list while transactions are pending that go by an earlier one";
     DeletionsUntold = "S28", "6.5", Hunt::ALL_FAULTS,
         "a replica does not tell of deleted keys in a range, and the cache of a home shows an older version";
+    ExpiryUnwritten = "S29", "6.5", Hunt::ALL_FAULTS,
+        "a transaction that finds a value over does not delete its key";
+    ExpiredSnapshot = "S30", "6.4", Hunt::ALL_FAULTS,
+        "a read-only transaction that finds a value over tells so without deleting its key";
+    SweptUnread = "S31", "6.5", Hunt::ALL_FAULTS,
+        "the sweeper deletes keys by the entries of their expiries, and does not read what they hold";
 }
 
 /// The rules that the machines of this crate follow.

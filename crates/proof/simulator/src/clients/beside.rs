@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
+use quorate_checker::Level;
 use quorate_core::command::{Command, Executed, Failure, NotExecuted};
 use quorate_core::hosted::StoredVersion;
 use quorate_core::{ClockTime, ShardId, TransactionId, Value};
@@ -225,13 +226,14 @@ impl Clients {
     }
 
     /// The violated conditions of errands, given everything that the shards hold, in words.
-    pub fn errand_violations(&self, held: &[&StoredVersion]) -> Vec<String> {
+    pub fn errand_violations(&self, held: &[&StoredVersion], level: Option<Level>) -> Vec<String> {
         let violations = |kind: &Kind| {
             let name = kind.errands.name();
             let found = kind.errands.violations(&mut held.iter().copied());
             found.into_iter().map(move |text| format!("{name}: {text}"))
         };
         let of_errands = self.beside.kinds.iter().flat_map(violations);
-        of_errands.chain(self.indexing.violations(held)).collect()
+        let beside = self.indexing.violations(held).into_iter().chain(self.expiring.violations(held, level));
+        of_errands.chain(beside).collect()
     }
 }

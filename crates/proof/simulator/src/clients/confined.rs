@@ -42,6 +42,7 @@ impl Clients {
         let mut left = in_words(self.sessions.iter());
         left.extend(self.beside.unfinished());
         left.extend(self.indexing.unfinished());
+        left.extend(self.expiring.unfinished());
         left
     }
 }

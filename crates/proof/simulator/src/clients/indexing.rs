@@ -417,7 +417,7 @@ fn set_stage(list: &mut IndexList, index: u32, stage: Stage) {
 }
 
 /// What is wrong with the entries of keys, in words.
-fn disagreement(index: &Definition, keys: &[(Key, Value)], found: &Entries) -> Option<String> {
+pub(super) fn disagreement(index: &Definition, keys: &[(Key, Value)], found: &Entries) -> Option<String> {
     let of_key = |(key, value): &(Key, Value)| index.entries_of(key, value).unwrap_or_default();
     let expected: Entries = keys.iter().flat_map(of_key).collect();
     let missing = expected.iter().find(|(entry, held)| found.get(*entry) != Some(held));

@@ -8,6 +8,7 @@ mod beside;
 mod busy;
 mod confined;
 mod doom;
+pub(crate) mod expiring;
 mod facts;
 mod homes;
 pub(crate) mod indexing;
@@ -49,6 +50,7 @@ use attempt::{Attempt, Undecided};
 use beside::Beside;
 use busy::Busy;
 use doom::Doom;
+use expiring::Expiring;
 use homes::parameters_at;
 use indexing::Indexing;
 use losses::Acknowledged;
@@ -184,6 +186,8 @@ pub struct Clients {
     beside: Beside,
     /// The indexes that are kept beside the workload.
     indexing: Indexing,
+    /// The values that expire beside the workload.
+    expiring: Expiring,
     /// The consequences of broken promises.
     pub promises: Promises,
     /// The values that were put, of a system that promises histories nothing.
@@ -233,6 +237,7 @@ impl Clients {
                 cluster.scenario.seed,
                 cluster.scenario.indexes.then(|| cluster.shards().len()),
             ),
+            expiring: Expiring::new(cluster.scenario.seed, cluster.scenario.lifetimes),
             promises: Promises::default(),
             puts: Puts::new(cluster.scenario.level().is_none()),
             audited: BTreeMap::new(),
@@ -251,6 +256,7 @@ impl Clients {
         }
         clients.start_errands(cluster);
         clients.start_indexing(cluster);
+        clients.start_expiring(cluster);
         clients
     }
 
@@ -312,6 +318,7 @@ impl Clients {
     pub fn are_done<S: System>(&self, cluster: &Cluster<S>) -> bool {
         self.beside.is_done()
             && self.indexing.is_done()
+            && self.expiring.is_done()
             && !self.want_more(cluster)
             && self.sessions.iter().all(Session::is_idle)
     }
@@ -369,6 +376,7 @@ impl Clients {
         self.forget_begun(self.slots[slot].id);
         self.beside.bury(slot);
         self.indexing.bury(slot);
+        self.expiring.bury(slot, cluster.world.now());
         for session in 0..self.sessions.len() {
             if self.sessions[session].slot != slot {
                 continue;
@@ -401,6 +409,7 @@ impl Clients {
         (place.client, place.id, place.is_alive, place.sequence, place.alarms) = (client, id, true, 0, 0);
         self.beside.wake(slot, cluster);
         self.wake_soon_for_index(slot, cluster);
+        self.wake_soon_for_expiry(slot, cluster);
         for session in 0..self.sessions.len() {
             if self.sessions[session].slot == slot {
                 self.wake_for_next(session, cluster);
@@ -606,6 +615,7 @@ impl Clients {
     /// A coordinator has answered.
     pub fn on_event<S: System>(&mut self, event: Event, cluster: &mut Cluster<S>) {
         let Some(event) = self.on_index_event(event, cluster) else { return };
+        let Some(event) = self.on_expiry_event(event, cluster) else { return };
         match event {
             Event::Got { transaction, key, value } => self.on_got(transaction, key, value, cluster),
             Event::Marked { transaction, .. } => {

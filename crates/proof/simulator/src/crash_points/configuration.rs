@@ -209,6 +209,7 @@ impl Configuration {
             consumers: false,
             backups: false,
             indexes: false,
+            lifetimes: None,
             leases: false,
             one_round: 0.0,
             leaders_apart: false,

@@ -506,6 +506,12 @@ pub trait System:
     /// The planted bugs that are noticed where there are indexes.
     const INDEX_PLANTS: &'static [&'static str] = &[];
 
+    /// True if clients keep values that expire.
+    const EXPIRES: bool = false;
+
+    /// The planted bugs that are noticed where values expire.
+    const EXPIRY_PLANTS: &'static [&'static str] = &[];
+
     /// True if clients can ask for transactions that run in one round.
     const RUNS_ONE_ROUND: bool = false;
 

@@ -99,6 +99,8 @@ impl System for Snapshot {
     const BACKUP_PLANTS: &'static [&'static str] = &["S24", "S25"];
     const KEEPS_INDEXES: bool = true;
     const INDEX_PLANTS: &'static [&'static str] = &["S26", "S27", "S28"];
+    const EXPIRES: bool = true;
+    const EXPIRY_PLANTS: &'static [&'static str] = &["S29", "S30", "S31"];
     const ISOLATION: Isolation = Isolation::Snapshot;
     const CHANGES_GROUPS: bool = true;
     const TELLS_CHANGES: bool = true;
