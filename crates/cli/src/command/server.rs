@@ -131,13 +131,12 @@ impl ServerArguments {
                 std::iter::once(server.address().to_string()).chain(others).collect();
             let credential = Some(quorate::Credential::token(server.token()));
             let client = quorate::Options { credential, ..client };
-            let sweeping = sweep(
+            let mut sweeping = Box::pin(sweep(
                 Vec::clone(&addresses),
                 client.clone(),
                 || server.swept_here(),
                 |status| server.set_sweeping(status),
-            );
-            tokio::pin!(sweeping);
+            ));
             let gateway = doors::open(&told, addresses, client, access, (None, server.audit()))?;
             let input_ended = input_end(self.stop_with_input);
             tokio::pin!(stop, input_ended);

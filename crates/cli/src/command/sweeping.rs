@@ -39,7 +39,7 @@ pub(crate) async fn sweep(
             tokio::time::sleep(SURVEY_INTERVAL).await;
             continue;
         }
-        match quorate::connect_with(&addresses, client.clone()).await {
+        match quorate::connect_with(addresses.as_slice(), client.clone()).await {
             Ok(db) => sweep_with(&db, began, &here, &tell).await,
             Err(error) => {
                 tracing::warn!(%error, "values that expire are not swept, because the cluster cannot be reached");

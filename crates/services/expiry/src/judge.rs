@@ -101,7 +101,8 @@ mod tests {
     #[test]
     fn verdicts_and_windows_as_a_table() {
         // What is read, by the expiries of values, and the timestamps at which a transaction that began at 100 may commit.
-        let table: [(&[Option<u64>], u64, Option<u64>); 6] = [
+        type Row = (&'static [Option<u64>], u64, Option<u64>);
+        let table: [Row; 6] = [
             (&[None], 0, None),
             (&[Some(101)], 0, Some(101)),
             (&[Some(100)], 100, None),

@@ -674,7 +674,7 @@ impl Clients {
                     self.finish_expiring(id, writes, cluster);
                 }
             }
-            Event::Scanned { entries, .. } => self.on_expiring_scanned(id, entries, cluster),
+            Event::Scanned { entries, next, .. } => self.on_expiring_scanned(id, entries, next, cluster),
             Event::Finished { result, .. } => self.end_of_expiring(id, Some(result), cluster),
             Event::Forgotten { .. } => self.end_of_expiring(id, None, cluster),
             _ => {}
@@ -686,6 +686,7 @@ impl Clients {
         &mut self,
         id: TransactionId,
         entries: Vec<(Key, Value)>,
+        next: Option<Key>,
         cluster: &mut Cluster<S>,
     ) {
         let Some(run) = self.expiring.open.get(&id) else { return };
@@ -706,6 +707,12 @@ impl Clients {
         }
         if let Some(run) = self.expiring.open.get_mut(&id) {
             run.got.extend(entries.into_iter().map(|(key, value)| (key, Some(value))));
+            if let Some(from) = next {
+                // What is not read must not be written: nobody would know its entry.
+                let range = KeyRange { from, to: Some(Key::from(END)) };
+                let client = self.slots[run.slot].client;
+                return cluster.world.command(client, Command::Scan { transaction: id, range, limit: 1_000 });
+            }
         }
         let writes = self.expiring.writes(id);
         self.finish_expiring(id, writes, cluster);
