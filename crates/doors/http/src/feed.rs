@@ -237,6 +237,8 @@ pub(crate) async fn gather(changes: &mut Changes, deadline: Instant) -> Result<V
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -244,6 +246,13 @@ mod tests {
         assert_eq!(Wanted::All.parameter(), "");
         assert_eq!(Wanted::Key(b"a/\xff").parameter(), "key=a%2F%FF&");
         assert_eq!(Wanted::Prefix(b"user/").parameter(), "prefix=user%2F&");
+    }
+
+    fn told(shard: Option<quorate::ShardId>, change: Change) -> serde_json::Value {
+        let resolved = quorate::Position::Timestamp(change.timestamp);
+        let page = ChangePage { shard, changes: vec![change], resolved, expiries: BTreeMap::new() };
+        let told = FeedChange::all(page).pop().unwrap();
+        serde_json::to_value(told).unwrap()
     }
 
     #[test]
@@ -255,15 +264,13 @@ mod tests {
             by,
         };
         let additions = vec![added("likes", Some("ada"), -1), added("stock", None, 5)];
-        let change = FeedChange::new(None, Change { timestamp, writes: Vec::new(), additions });
-        let json = serde_json::to_value(change).unwrap();
+        let json = told(None, Change { timestamp, writes: Vec::new(), additions });
         let expected = serde_json::json!({ "timestamp": "7@2", "writes": [], "additions": [
             { "set": "likes", "element": "ada", "by": -1 }, { "counter": "stock", "by": 5 },
         ] });
         assert_eq!(json, expected);
         let write = quorate::Write { key: "a".into(), value: None };
-        let change = FeedChange::new(Some(quorate::ShardId(3)), Change::of_writes(timestamp, vec![write]));
-        let json = serde_json::to_value(change).unwrap();
+        let json = told(Some(quorate::ShardId(3)), Change::of_writes(timestamp, vec![write]));
         assert_eq!(
             json,
             serde_json::json!({ "timestamp": "7@2", "shard": 3, "writes": [{ "key": "a", "value": null }] })

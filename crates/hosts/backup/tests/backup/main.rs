@@ -214,10 +214,11 @@ async fn values_that_expire_are_restored_with_their_expiries() {
     sessions.put("stays", "2").await.unwrap();
     let expiry = sessions.get_with_expiry("lives").await.unwrap().unwrap().expires_at;
     assert!(expiry.is_some());
-    let folder = cluster.folder("expiring");
-    let (path, manifest) = create(&db, "sessions", &folder, &options(None), |_| {}).await.unwrap();
+    let (_, archive) = cluster.archive().await;
+    let Taken { folder, manifest, .. } =
+        create(&db, "sessions", &archive, &options(None), |_| {}).await.unwrap();
     assert!(manifest.keyspace.expiring);
-    let again = restore(&db, &path, &manifest, &restoring("again", None), |_| {}).await.unwrap();
+    let again = restore(&db, &archive, &folder, &manifest, &restoring("again", None), |_| {}).await.unwrap();
     assert!(again.definition().expiring);
     assert_eq!(again.get_with_expiry("lives").await.unwrap().unwrap().expires_at, expiry);
     let stays = again.get_with_expiry("stays").await.unwrap().unwrap();
