@@ -4,7 +4,7 @@ use quorate_core::changes::{Addition, Answer, Change, PAGE_WRITES, Page, Positio
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
 use quorate_core::{ClientId, Timestamp};
 
-use crate::error::DecodeError;
+use crate::error::{DecodeError, Fault};
 use crate::field::{Fixed64, KeyBytes, Nested, Optional, Packed, Repeated, Text, Varint};
 use crate::schema::Kind;
 use crate::{Schema, Wire, Writer};
@@ -89,10 +89,15 @@ impl Wire for Position {
 
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let Written { micros, client, sites } = Written::decode(bytes)?;
-        Ok(match sites {
-            Some(Sites { numbers }) => Position::of_sites(numbers),
-            None => Position::Timestamp(Timestamp { micros, client }),
-        })
+        let timestamp = Timestamp { micros, client };
+        match sites {
+            Some(Sites { numbers }) if timestamp == Timestamp::ZERO => Ok(Position::of_sites(numbers)),
+            Some(_) => {
+                let fault = Fault::Meaningless("a timestamp and what sites have numbered are two positions");
+                Err(DecodeError::new("changes.Position", "sites", fault))
+            }
+            None => Ok(Position::Timestamp(timestamp)),
+        }
     }
 
     fn name() -> String {

@@ -193,7 +193,7 @@ async fn version(txn: &Transaction) -> Result<u32> {
 }
 
 /// True if a node has registered.
-async fn has_nodes(txn: &Transaction) -> Result<bool> {
+pub(crate) async fn has_nodes(txn: &Transaction) -> Result<bool> {
     let KeyRange { from, to } = node_range();
     Ok(!txn.scan(from, to.unwrap_or_default(), 1).await?.entries.is_empty())
 }

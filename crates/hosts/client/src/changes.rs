@@ -99,8 +99,9 @@ impl Keyspace {
     /// # Errors
     /// [`Invalid::Cursor`] if the cursor belongs to something else, [`Invalid::NoFeed`] if the keyspace is run by a system that is there to be compared with.
     pub async fn changes(&self, from: Option<&Cursor>) -> Result<Changes> {
-        let definition = self.definition();
-        self.follow(definition, user_range(b"", b""), from).await
+        let (definition, keys) = (self.definition(), user_range(b"", b""));
+        let followed = followed(&definition, definition.shards_of_range(&keys));
+        self.follow(definition, followed, keys, from).await
     }
 
     /// As [`Keyspace::changes`], of one key.
@@ -110,7 +111,8 @@ impl Keyspace {
     pub async fn watch(&self, key: impl AsRef<[u8]>, from: Option<&Cursor>) -> Result<Changes> {
         let (key, definition) = (key.as_ref(), self.definition());
         let keys = user_range(key, &[key, &[0]].concat());
-        self.follow(definition, keys, from).await
+        let followed = followed(&definition, std::slice::from_ref(definition.shard_of(key)));
+        self.follow(definition, followed, keys, from).await
     }
 
     /// As [`Keyspace::changes`], of the keys that begin with these bytes.
@@ -120,17 +122,18 @@ impl Keyspace {
     pub async fn watch_prefix(&self, prefix: impl AsRef<[u8]>, from: Option<&Cursor>) -> Result<Changes> {
         let (prefix, definition) = (prefix.as_ref(), self.definition());
         let keys = user_range(prefix, &end_of_prefix(prefix));
-        self.follow(definition, keys, from).await
+        let followed = followed(&definition, definition.shards_of_range(&keys));
+        self.follow(definition, followed, keys, from).await
     }
 
     async fn follow(
         &self,
         definition: Arc<Definition>,
+        followed: Vec<Option<ShardId>>,
         keys: KeyRange,
         from: Option<&Cursor>,
     ) -> Result<Changes> {
         validate(&definition)?;
-        let followed = followed(&definition, &keys);
         let cursor = match from {
             Some(from) => from.of(&definition, &followed)?.clone(),
             None => self.begin_to_follow(&definition, &followed).await?,
@@ -193,11 +196,11 @@ impl Database {
     }
 }
 
-/// The shards that may hold some keys, each of which is followed by itself; none stands for all sites of a keyspace, of which any one is followed.
-fn followed(definition: &Definition, keys: &KeyRange) -> Vec<Option<ShardId>> {
+/// The shards that are followed, each by itself, to hear of keys that may be at these; none stands for all sites of a keyspace, of which any one is followed.
+fn followed(definition: &Definition, shards: &[Shard]) -> Vec<Option<ShardId>> {
     match definition.isolation.stands_in_sites() {
         true => vec![None],
-        false => definition.shards_of_range(keys).iter().map(|shard| Some(shard.id)).collect(),
+        false => shards.iter().map(|shard| Some(shard.id)).collect(),
     }
 }
 

@@ -11,10 +11,13 @@ use quorate_core::{NodeId, ShardId};
 use quorate_wire::ProtocolVersion;
 use tokio::time::Instant;
 
+use crate::access::has_nodes;
 use crate::catalogue::{self, KeyspaceOptions};
 use crate::database::Database;
 use crate::error::{Error, Invalid, Result};
 use crate::keyspace::Keyspace;
+use crate::transaction::Transaction;
+use crate::versions::in_force;
 
 /// How often nodes are asked how far they are.
 const POLL: Duration = Duration::from_millis(250);
@@ -163,10 +166,15 @@ impl Database {
         if !options.expiring {
             return Ok(());
         }
-        let in_force = self.protocol_version().await?;
-        match in_force >= ProtocolVersion::INDEXES {
-            true => Ok(()),
-            false => Err(Invalid::ExpiringTooEarly { in_force }.into()),
+        let until = Instant::now() + self.shared().options.deadline;
+        loop {
+            // A new cluster has no version before its nodes have registered, which they do as soon as they have started.
+            let look = async |txn: Transaction| Ok((in_force(&txn).await?, has_nodes(&txn).await?));
+            match self.system().transact(look).await? {
+                (in_force, _) if in_force >= ProtocolVersion::INDEXES => return Ok(()),
+                (_, false) if Instant::now() < until => tokio::time::sleep(POLL).await,
+                (in_force, _) => return Err(Invalid::ExpiringTooEarly { in_force }.into()),
+            }
         }
     }
 

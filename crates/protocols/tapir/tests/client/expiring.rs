@@ -25,9 +25,9 @@ fn a_transaction_is_proposed_within_its_window_or_not_at_all() {
         (0, Some(1_001), "prepare 1 of  at 1000"),
         (0, Some(1_000), "Conflict"),
         (0, Some(1), "Conflict"),
-        (1_000, None, "prepare 1 of  at 1000"),
-        (5_000, None, "prepare 1 of  at 5000"),
-        (5_000, Some(5_000), "Conflict"),
+        (1_000, None, "prepare 1 of  at 1001"),
+        (5_000, None, "prepare 1 of  at 5001"),
+        (5_000, Some(5_001), "Conflict"),
     ];
     for (from, before, expected) in table {
         let told = Client::new(3).writes_within(from, before);

@@ -54,6 +54,13 @@ pub(super) fn repair(name: &str, message: &mut Message, random: &mut Random) {
                 message.set(number, nonzero([0, max, random.below(max)][random.index(3)]));
             }
         }
+        "changes.Position" => position(message),
+        "changes.Position.Sites" => {
+            // What no site has numbered is left out at the end.
+            let mut numbers = message.all(1).to_vec();
+            while numbers.pop_if(|number| *number == Value::Varint(0)).is_some() {}
+            message.set(1, numbers);
+        }
         "Keyspace" => keyspace(message, random),
         "Dropped" => dropped(message, random),
         "verify.Request" => shorten(message, 3, PATH_MAX),
@@ -205,6 +212,7 @@ fn keyspace(keyspace: &mut Message, random: &mut Random) {
     timestamping(keyspace, random);
     application(keyspace, random);
     retention(keyspace);
+    expiring(keyspace);
 }
 
 /// The options of timestamps are those of strict keyspaces, and a bound of clocks is for the order of real time.
@@ -230,6 +238,23 @@ fn application(keyspace: &mut Message, random: &mut Random) {
     let may_be = keyspace.number(3) == SERIALIZABLE && keyspace.all(8).is_empty();
     let name = (may_be && random.chance(0.5)).then(|| short_name(random));
     keyspace.set(14, name.into_iter().collect());
+}
+
+/// Values expire where the keyspace keeps an index on that.
+fn expiring(keyspace: &mut Message) {
+    const STRICT: u64 = 1;
+    const SNAPSHOT: u64 = 4;
+    if ![STRICT, SNAPSHOT].contains(&keyspace.number(3)) || !keyspace.all(8).is_empty() {
+        keyspace.set(16, Vec::new());
+    }
+}
+
+/// A position of sites stands beside a timestamp of zero.
+fn position(position: &mut Message) {
+    if !position.all(3).is_empty() {
+        position.set(1, Vec::new());
+        position.set(2, Vec::new());
+    }
 }
 
 /// Changes are retained where some are told.
