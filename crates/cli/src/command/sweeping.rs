@@ -1,4 +1,4 @@
-//! Drives the sweepers of keyspaces whose values expire: in the process of a node, which is a client of its cluster for that. What is swept, and when, is decided by
+//! Drives the sweepers of keyspaces whose values expire: in the process of a node, which is a client of its cluster for that. The keys that are swept, and the time of that, are decided by
 //! [`quorate::expiry::Sweeper`].
 
 use std::collections::BTreeMap;

@@ -52,7 +52,7 @@ pub(crate) enum Answer {
     Text(String),
 }
 
-/// What is there was not over when it was read.
+/// A key that is left out was absent, or its value was over, when it was read.
 fn at_least_a_millisecond(left: Duration) -> Duration {
     left.max(Duration::from_millis(1))
 }

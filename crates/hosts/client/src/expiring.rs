@@ -119,7 +119,7 @@ impl Keyspace {
         None
     }
 
-    /// The entries of expiries at or below this one, the earliest first. What is found need not be so any more: whoever deletes a key reads it.
+    /// The entries of expiries at or below this one, the earliest first. A key may hold something else by then: the transaction that deletes it reads it.
     async fn look_for_due(&self, until: Expiry, limit: u32) -> Result<Vec<Due>> {
         let listed = self.known_indexes(tokio::time::Instant::now() + self.deadline()).await?;
         let Some(index) = listed.as_ref().and_then(|listed| listed.list.on_expiries()) else {

@@ -185,7 +185,7 @@ impl Keyspace {
         }
         // The client that created the keyspace has not come so far.
         match self.keep_expiries().await {
-            // Who may only read needs no list.
+            // A client that may only read needs no list.
             Ok(()) | Err(Error::Denied { .. }) => Ok(self.shared.indexes.listed(id)),
             Err(error) => Err(error),
         }

@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn verdicts_and_windows_as_a_table() {
-        // What is read, by the expiries of values, and the timestamps at which a transaction that began at 100 may commit.
+        // Expiries of the values that are read, and the timestamps at which a transaction that began at 100 may commit.
         type Row = (&'static [Option<u64>], u64, Option<u64>);
         let table: [Row; 6] = [
             (&[None], 0, None),

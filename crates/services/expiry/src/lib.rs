@@ -8,7 +8,7 @@
 //!     alive ─► it commits before the expiry
 //! ```
 //!
-//! ADR 0085 says why these rules are right. In short: to every transaction that validates what it has read, a value ends by a committed deletion, which conflicts with whoever has read the value; so
+//! ADR 0085 says why these rules are right. In short: to every transaction that validates what it has read, a value ends by a committed deletion, which conflicts with any transaction that has read the value; so
 //! the isolation of the keyspace holds, whatever clocks show. And in the order of timestamps a value ends at its expiry, because nobody who has seen it commits later, and nobody who has deleted it
 //! for being over commits earlier.
 //!

@@ -56,7 +56,7 @@ pub struct Due {
     pub expiry: Expiry,
 }
 
-/// What is to be done next.
+/// The next thing to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Look for entries of expiries at or below this one, the earliest first.
@@ -151,7 +151,7 @@ impl Sweeper {
         self.rank = rank;
     }
 
-    /// What is to be done next. What it has said before has ended.
+    /// The next thing to be done, once the one before has ended.
     pub fn next(&mut self, now: Instant, clock: ClockTime) -> Task {
         if now < self.rests_until {
             return Task::Wait { until: self.rests_until };
@@ -159,7 +159,7 @@ impl Sweeper {
         if !self.due.is_empty() {
             let count = self.due.len().min(self.batch as usize);
             self.taken = self.due.drain(..count).collect();
-            // What comes next is not due before as many keys may be swept again.
+            // The next sweep is not due before as many keys may be swept again.
             self.rests_until = now + Duration::from_secs(count as u64) / self.config.keys_per_second;
             return Task::Sweep { keys: self.taken.clone() };
         }

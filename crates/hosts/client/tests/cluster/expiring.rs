@@ -79,7 +79,7 @@ async fn a_key_holds_a_value_for_its_lifetime() {
             async |txn: Transaction| Ok((txn.get_many(["c", "d"]).await?, txn.scan("", "", 10).await?));
         let (values, page) = sessions.transact(in_one).await.unwrap();
         assert_eq!((values, page.entries.len()), (vec![None, None], 2));
-        // Whoever finds it over deletes it, so nothing is left to sweep.
+        // The transaction that finds it over deletes it, so nothing is left to sweep.
         assert_eq!(sweep(&sessions).await, 0);
         // A later write begins anew, and one without a lifetime stays.
         sessions.put_for("a", "3", LONG).await.unwrap();

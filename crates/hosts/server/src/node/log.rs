@@ -155,7 +155,7 @@ struct Counters {
     bytes: AtomicU64,
 }
 
-/// What the log of a replica holds. It is read twice, one record after the other: all of them may be more than memory holds.
+/// The contents of the log of a replica. They are read twice, one record after the other: all of them may be more than memory holds.
 #[derive(Debug)]
 pub(crate) struct Contents {
     records: Records,

@@ -126,7 +126,7 @@ pub(super) struct Expiring {
     unknown: BTreeMap<Key, BTreeSet<i64>>,
     /// The values that a transaction has ended which may have committed.
     ended: BTreeSet<i64>,
-    /// What transactions have seen that must not be, in words.
+    /// The breaches that transactions have seen, in words.
     breaches: Vec<String>,
 }
 
@@ -397,7 +397,7 @@ impl Expiring {
         }
     }
 
-    /// What a transaction has read at once counts: gives false if it has to be read again by one that deletes.
+    /// Values that a transaction has read at once count: gives false if they have to be read again by one that deletes.
     fn judge_snapshot(&mut self, id: TransactionId, timestamp: Timestamp, clock: ClockTime) -> bool {
         let Some(run) = self.open.get(&id) else { return false };
         let Role::Snapshot { keys, freshness } = run.role.clone() else { return true };
@@ -529,7 +529,7 @@ impl Expiring {
     }
 }
 
-/// What a history does that its level does not allow, in words.
+/// The first thing in a history that its level does not allow, in words.
 fn unfit(recorder: &Recorder, level: Level) -> Option<String> {
     let history = match recorder.to_history() {
         Ok(history) => history,
@@ -708,7 +708,7 @@ impl Clients {
         if let Some(run) = self.expiring.open.get_mut(&id) {
             run.got.extend(entries.into_iter().map(|(key, value)| (key, Some(value))));
             if let Some(from) = next {
-                // What is not read must not be written: nobody would know its entry.
+                // A key that is not read must not be written: nobody would know its entry.
                 let range = KeyRange { from, to: Some(Key::from(END)) };
                 let client = self.slots[run.slot].client;
                 return cluster.world.command(client, Command::Scan { transaction: id, range, limit: 1_000 });

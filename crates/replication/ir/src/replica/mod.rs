@@ -477,7 +477,7 @@ impl<O: Operations> Replica<O> {
                 self.set_floor(floor, protocol);
             }
             Fact::SnapshotPage { state, below: Some(below) } => {
-                // What has run before stands below the floor as the pages say, and what runs in between is as far as it was when they were written.
+                // Operations that have run before left below the floor what the pages say; those in between ran in this order when the pages were written.
                 if self.snapshot_below.replace(below).is_none() {
                     protocol.forget_state_below(below);
                 }

@@ -56,7 +56,7 @@ pub(super) fn repair(name: &str, message: &mut Message, random: &mut Random) {
         }
         "changes.Position" => position(message),
         "changes.Position.Sites" => {
-            // What no site has numbered is left out at the end.
+            // Zeros at the end stand for sites that have numbered nothing, and are left out.
             let mut numbers = message.all(1).to_vec();
             while numbers.pop_if(|number| *number == Value::Varint(0)).is_some() {}
             message.set(1, numbers);
