@@ -576,8 +576,8 @@ impl State {
                     first = horizon.map(|horizon| (horizon, stretches)).or(first);
                 }
                 Page::Locks(locks) => locks.into_iter().for_each(|lock| state.lock(lock, Instant::START)),
-                Page::Ended(ended) => {
-                    for Ended { transaction, ending, period } in ended {
+                Page::Ended(endings) => {
+                    for Ended { transaction, ending, period } in endings {
                         state.fading.insert((period, transaction));
                         state.ended.insert(transaction, (ending, period));
                     }
