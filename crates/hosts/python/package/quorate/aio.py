@@ -163,6 +163,7 @@ class Database(DatabaseBase):
 @_coroutines(
     "get",
     "put",
+    "ttl",
     "delete",
     "read_only",
     "read_at",
@@ -352,6 +353,7 @@ class _Opening:
 
 @_coroutines(
     "get",
+    "ttl",
     "find",
     "find_range",
     "get_marked",

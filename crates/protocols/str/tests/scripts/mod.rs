@@ -194,8 +194,8 @@ fn planted_bugs_lead_to_anomalies() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Tests beside the code play these, and seeds with consumers of changes, with backups and with indexes: no script has any.
-const WITHOUT_SCRIPT: [Plant; 7] = [
+/// Tests beside the code play these, and seeds with consumers of changes, with backups, with indexes and with values that expire: no script has any.
+const WITHOUT_SCRIPT: [Plant; 10] = [
     Plant::PendingPassedOver,
     Plant::ConsumersUnnoted,
     Plant::BackupsUnnoted,
@@ -203,6 +203,9 @@ const WITHOUT_SCRIPT: [Plant; 7] = [
     Plant::IndexListOverlooked,
     Plant::IndexListChangedBeside,
     Plant::DeletionsUntold,
+    Plant::ExpiryUnwritten,
+    Plant::ExpiredSnapshot,
+    Plant::SweptUnread,
 ];
 
 #[test]
