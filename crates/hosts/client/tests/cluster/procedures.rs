@@ -213,7 +213,9 @@ async fn what_was_left_halfway_is_ended_by_the_same_again() {
     let db = cluster.connect_with(impatient(Duration::from_secs(3))).await;
     let sites = ["d", "e", "f"].map(str::to_owned).to_vec();
     let options = KeyspaceOptions { sites, ..KeyspaceOptions::new(Isolation::Serializable) };
-    let accounts = db.create_keyspace("accounts", options).await.unwrap();
+    // Nodes that have just started register meanwhile, at the same catalogue.
+    cluster.connect().await.create_keyspace("accounts", options).await.unwrap();
+    let accounts = db.keyspace("accounts").await.unwrap();
     // A transaction that nobody ended may be in the way of those that follow, for a moment.
     let patient = accounts.clone().with_deadline(Duration::from_secs(60));
     let stage = async || patient.procedures().await.unwrap().first().map(|known| known.stage);
