@@ -139,7 +139,8 @@ impl Replica {
 
     /// The next transaction of a site, if it is certain, and its causes were told.
     fn next_certain(&self, site: LocalSite, told: &Vector, certain: &Vector) -> Option<&Commit> {
-        let version = VersionNumber { site, seqno: told.of(site) + 1 };
+        // A client may say of any site that it was told all that there can be.
+        let version = VersionNumber { site, seqno: told.of(site).checked_add(1)? };
         if !certain.includes(version) {
             return None;
         }

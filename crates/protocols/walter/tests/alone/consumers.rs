@@ -72,6 +72,8 @@ fn a_site_tells_its_own_transactions_once_they_survive_its_loss() {
     is_copied(&mut site, 2);
     assert_eq!(told(&site, &[1]).0, ["s0.2 oak=y"]);
     assert_eq!(told(&site, &[2, 7]), (vec![], "⟨2 7⟩".to_owned()), "another site is further");
+    let endless = [u64::MAX, u64::MAX];
+    assert_eq!(told(&site, &endless).0, Vec::<String>::new(), "nothing follows the greatest number");
     let begins = page_of(&site, &Request::all(None));
     assert_eq!((begins.from, begins.changes.len()), (Position::of_sites(vec![2]), 0));
     let uncertain = leader(|config| config.rules = Rules::planted(Plant::UncertainTold));
