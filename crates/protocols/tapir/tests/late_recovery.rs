@@ -1,6 +1,7 @@
 //! A backup coordinator that was cut off comes back when another has settled the transaction.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorate_core::command::Outcome;
 use quorate_core::machine::OutboxOf;
@@ -102,7 +103,8 @@ fn collects_below(replica: &mut Replica, floor: Timestamp) {
 
 fn wakes(replica: &mut Replica, clock_micros: u64) {
     let (clock, mut random) = (ClockTime::from_micros(clock_micros), Random::new(1));
-    let mut context = Context { now: Instant::START, clock, random: &mut random };
+    let now = Instant::START + Duration::from_micros(clock_micros);
+    let mut context = Context { now, clock, random: &mut random };
     replica.step(&mut context, Input::Timer(ReplicaTimer::Sweep), &mut Outbox::new());
 }
 
@@ -131,6 +133,12 @@ fn what_was_collected_is_not_decided_again() {
     assert!(answer.effects().iter().any(is_settled), "{answer:?}");
 }
 
+/// How far timestamps may lie ahead of clocks, and for how long a transaction is prepared again, in microseconds. Promises are looked at several times in the second.
+fn spans() -> (u64, u64) {
+    let config = ReplicaConfig::new(member(0), GroupSize::new(3).expect("three is odd"), Boot::Rejoin);
+    (config.timestamp_ahead_max.as_micros() as u64, config.retry_span.as_micros() as u64)
+}
+
 #[test]
 fn promises_end_when_the_floor_has_passed_all_that_may_have_been_proposed() {
     let mut replica = settled_otherwise();
@@ -138,14 +146,14 @@ fn promises_end_when_the_floor_has_passed_all_that_may_have_been_proposed() {
     let (ballot, timestamp) = (Ballot(6), TIMESTAMP);
     hears(&mut replica, 2, Message::CoordinatorChange { transaction: TRANSACTION, ballot, timestamp });
     assert_eq!(replica.promises(), 1);
-    wakes(&mut replica, 3_000);
-    let ahead = ReplicaConfig::new(member(0), GroupSize::new(3).expect("three is odd"), Boot::Rejoin);
-    let last = 3_000 + (ahead.timestamp_ahead_max + ahead.retry_span).as_micros() as u64;
-    for (floor, promises) in [(last, 1), (last + 1, 0)] {
+    let (ahead, span) = spans();
+    wakes(&mut replica, 2_000 + span);
+    let last = 2_000 + span + ahead + span;
+    for (floor, at, promises) in [(last, last, 1), (last + 1, last + span, 0)] {
         let floor = Timestamp { micros: floor, client: ClientId(u64::MAX) };
-        hears_at(&mut replica, 1, Message::Complete { view: View(0), below: floor }, last);
-        hears_at(&mut replica, 1, Message::RaiseFloor { floor }, last);
-        wakes(&mut replica, last);
+        hears_at(&mut replica, 1, Message::Complete { view: View(0), below: floor }, at);
+        hears_at(&mut replica, 1, Message::RaiseFloor { floor }, at);
+        wakes(&mut replica, at);
         assert_eq!(replica.floor(), floor);
         assert_eq!(replica.promises(), promises, "with its floor at {floor}");
     }
@@ -289,9 +297,9 @@ fn a_promise_that_was_renewed_lasts_as_long_as_a_new_one() {
         Message::CoordinatorChange { transaction: TRANSACTION, ballot, timestamp }
     };
     hears(&mut replica, 2, change(6));
-    wakes(&mut replica, 3_000);
-    let ahead = ReplicaConfig::new(member(0), GroupSize::new(3).expect("three is odd"), Boot::Rejoin);
-    let last = 3_000 + (ahead.timestamp_ahead_max + ahead.retry_span).as_micros() as u64;
+    let (ahead, span) = spans();
+    wakes(&mut replica, 2_000 + span);
+    let last = 2_000 + span + ahead + span;
     hears_at(&mut replica, 1, change(7), last);
     let floor = Timestamp { micros: last + 1, client: ClientId(u64::MAX) };
     hears_at(&mut replica, 1, Message::Complete { view: View(0), below: floor }, last);

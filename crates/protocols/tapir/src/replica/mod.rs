@@ -124,6 +124,8 @@ pub struct Replica {
     promise: ReadPromise,
     /// The timestamp up to which readers may have been promised something before a restart.
     promised: Timestamp,
+    /// When to look next for promises to backup coordinators that no longer fence anybody off.
+    next_collection: Instant,
     agenda: Agenda,
     /// When the timer of the agenda fires.
     agenda_timer: Option<Instant>,
@@ -182,6 +184,7 @@ impl Machine for Replica {
             currency: Currency::default(),
             promise: ReadPromise::default(),
             promised: Timestamp::ZERO,
+            next_collection: Instant::START,
             // A prepare that waits for its time for longer than a recovery time-out would be aborted wherever it has arrived.
             agenda: Agenda::new(
                 config.deadline_ahead_max.min(config.recovery_timeout / 2),
@@ -557,7 +560,7 @@ impl Replica {
             return;
         }
         self.collect_at_rest();
-        self.collect_promises(context.clock);
+        self.collect_promises(context);
         self.followed = self.followed.filter(|asked| context.now - *asked < PRESENT);
         self.sweep_search(context, outbox);
         self.sweep_snapshot(context, outbox);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use quorate_core::bound::reasons;
 use quorate_core::command::Outcome;
 use quorate_core::machine::OutboxOf;
-use quorate_core::{Address, Ballot, ClientId, ClockTime, Context, ShardId, Timestamp, TransactionId};
+use quorate_core::{Address, Ballot, ClientId, Context, ShardId, Timestamp, TransactionId};
 use quorate_ir::{OperationId, State, Status};
 
 use super::Replica;
@@ -19,6 +19,9 @@ use super::participant::{Participant, outcome_of};
 use crate::message::{Decision, Message, Prepare, RecordedVote};
 use crate::record::Record;
 use crate::rules::Plant;
+
+/// How many times in the span of retries it is looked which promises fence nobody off any more.
+const COLLECTIONS_IN_SPAN: u32 = 16;
 
 impl Replica {
     /// Gives no vote on a prepare, and says why: a backup coordinator has taken over, or has committed another prepare of
@@ -324,10 +327,16 @@ impl Replica {
 
     /// Drops promises that no longer fence anybody off: the record tells nothing of the transaction, and whatever may have
     /// been proposed of it before the promise was seen here lies below the floor, where it is refused.
-    pub(super) fn collect_promises(&mut self, clock: ClockTime) {
+    ///
+    /// All promises are looked at. A promise is kept for the span of retries at least, so a few times in that are enough.
+    pub(super) fn collect_promises(&mut self, context: &Context<'_>) {
+        if context.now < self.next_collection {
+            return;
+        }
+        self.next_collection = context.now + self.config.retry_span / COLLECTIONS_IN_SPAN;
         let (floor, record) = (self.ir.floor(), self.ir.record());
         let span = self.config.retry_span.as_micros() as u64;
-        let micros = self.timestamp_max(clock).saturating_add(span);
+        let micros = self.timestamp_max(context.clock).saturating_add(span);
         let last = Timestamp { micros, client: ClientId(u64::MAX) };
         let Participant { promises, fading, .. } = &mut self.participant;
         promises.retain(|id, promise| match fading.get(id) {
