@@ -147,7 +147,7 @@ impl Member<Tapir> for Replica {
 
     /// The changes that a consumer asks for are certain once the floor has passed them.
     fn hurries(&self) -> bool {
-        self.followed.is_some()
+        self.followed.is_some() || self.verification.awaits_reading()
     }
 
     fn on_search(&mut self, from: Cursor) {
