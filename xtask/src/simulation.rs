@@ -67,11 +67,11 @@ const SHARES: u64 = 24;
 impl Extent {
     /// The share of a check. Tests run some seeds that are always the same, so that changes meet them at once.
     fn share(number: u64) -> Self {
-        let (strict, others) = (251 + number * 18, 251 + number * 10);
+        let (strict, others) = (251 + number * 12, 251 + number * 7);
         Extent {
-            strict: strict..=strict + 17,
-            others: others..=others + 9,
-            swarm: 1 + number * 4..=4 + number * 4,
+            strict: strict..=strict + 11,
+            others: others..=others + 6,
+            swarm: 1 + number * 3..=3 + number * 3,
             judged: Judged::One(number as usize + 1),
             stops_once_covered: true,
             crash_points: format!("{}/{SHARES}", number + 1),
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn the_shares_of_a_check_run_all_seeds_of_another_system() {
         let seeds: Vec<u64> = (0..SHARES).flat_map(|share| Extent::share(share).others).collect();
-        assert_eq!(seeds, (251..=250 + 10 * SHARES).collect::<Vec<_>>());
+        assert_eq!(seeds, (251..=250 + 7 * SHARES).collect::<Vec<_>>());
     }
 
     #[test]

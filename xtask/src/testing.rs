@@ -1,7 +1,7 @@
 //! Runs all tests, and keeps the closing lines of each test binary for the end.
 //!
-//! Tests of hosts wait for sockets, disks and time-outs, and compute for a seventh of their time: they run one binary after the other. Tests
-//! below the runtime only compute. They run meanwhile, a binary for each core, and yield to the hosts, so that these find their clocks
+//! Tests of hosts wait for sockets, disks and time-outs, and compute for a part of their time: they run one binary after the other. Beside them run those
+//! of the Python client, which wait one by one. Tests below the runtime only compute. They run meanwhile, a binary for each core, and yield to the hosts, so that these find their clocks
 //! as they are on a quiet machine.
 
 use std::path::Path;
@@ -16,6 +16,9 @@ use crate::stage::Outcome;
 /// How many threads the tests of hosts have for each core.
 const THREADS_OF_HOSTS: usize = 4;
 
+/// The package whose tests another program runs, one after the other.
+const PYTHON: &str = "crates/hosts/python";
+
 /// The oracle of the door for Redis, and how it is installed.
 const REDIS: &str = "redis-server";
 
@@ -25,11 +28,14 @@ pub(crate) fn run(root: &Path) -> Outcome {
         Ok(binaries) => binaries.into_iter().partition(only_computes),
         Err(failed) => return Outcome::failed(failed),
     };
+    let (python, hosts): (Vec<TestBinary>, Vec<TestBinary>) =
+        hosts.into_iter().partition(|binary| binary.package.ends_with(PYTHON));
     let done = Mutex::new(Done::default());
     let end = |outcome: Run| done.lock().unwrap_or_else(PoisonError::into_inner).take(outcome);
     let queue = Mutex::new(computing.iter());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     std::thread::scope(|scope| {
+        scope.spawn(|| python.iter().for_each(|binary| end(waits(root, binary))));
         scope.spawn(|| hosts.iter().for_each(|binary| end(waits(root, binary))));
         for _ in 0..cores() {
             scope.spawn(|| std::iter::from_fn(next).for_each(|binary| end(computes(root, binary))));

@@ -141,16 +141,23 @@ impl Schema {
         fields: impl FnOnce(&mut Schema) -> Vec<Field>,
         alternatives: impl FnOnce(&mut Schema) -> Vec<Field>,
     ) -> Kind {
-        let place = self.messages.iter().position(|message| message.name == name);
-        let place = place.unwrap_or_else(|| {
-            let message = Message { name: name.clone(), parent: None, fields: vec![], alternatives: vec![] };
-            self.messages.push(message);
-            self.messages.len() - 1
-        });
-        let parent = parent.map(str::to_owned);
+        let place = self.reserve(&name);
         let (fields, alternatives) = (fields(self), alternatives(self));
-        let message = Message { name: name.clone(), parent, fields, alternatives };
-        let known = &self.messages[place];
+        self.describe(place, Message { name, parent: parent.map(str::to_owned), fields, alternatives })
+    }
+
+    /// The place of a message, which may be described already.
+    fn reserve(&mut self, name: &str) -> usize {
+        let place = self.messages.iter().position(|message| message.name == name);
+        place.unwrap_or_else(|| {
+            let name = name.to_owned();
+            self.messages.push(Message { name, parent: None, fields: vec![], alternatives: vec![] });
+            self.messages.len() - 1
+        })
+    }
+
+    fn describe(&mut self, place: usize, message: Message) -> Kind {
+        let (name, known) = (message.name.clone(), &self.messages[place]);
         let is_new = known.fields.is_empty() && known.alternatives.is_empty();
         assert!(is_new || *known == message, "two messages are called {name}: {known:?} and {message:?}");
         self.messages[place] = message;

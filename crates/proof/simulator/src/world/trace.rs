@@ -74,10 +74,7 @@ impl Trace {
     /// Adds a line to the text, if there is one.
     pub fn line(&mut self, now: Instant, line: impl FnOnce() -> String) {
         if let Some(text) = &self.text {
-            let nanos = now.as_nanos();
-            let (millis, micros) = (nanos / 1_000_000, nanos / 1_000 % 1_000);
-            let line = format!("{millis:>8}.{micros:03}  {}\n", line());
-            text.borrow_mut().push_str(&line);
+            write_line(text, now, &line());
         }
     }
 
@@ -85,6 +82,12 @@ impl Trace {
     pub fn hash(&self) -> TraceHash {
         self.hash
     }
+}
+
+fn write_line(text: &TraceText, now: Instant, line: &str) {
+    let nanos = now.as_nanos();
+    let (millis, micros) = (nanos / 1_000_000, nanos / 1_000 % 1_000);
+    text.borrow_mut().push_str(&format!("{millis:>8}.{micros:03}  {line}\n"));
 }
 
 #[cfg(test)]
