@@ -106,6 +106,12 @@ impl State {
     }
 }
 
+/// True for the first word of a line with which requests of HTTP begin, or which all of them have: a web page, or a program that is made to send
+/// requests, can have a browser send commands of its choice behind it.
+fn is_of_http(name: &[u8]) -> bool {
+    local::is_word(name, "POST") || local::is_word(name, "Host:")
+}
+
 /// Serves a client to its end.
 pub async fn serve<D: Databases>(connection: Connection, databases: D, facts: &Facts) {
     let seed = getrandom::u64().unwrap_or_default();
@@ -160,6 +166,9 @@ impl<D: Databases> Client<'_, D> {
                     if self.state.peer.is_killed() {
                         return Err(Ended::Killed);
                     }
+                    if is_of_http(&words[0]) {
+                        return self.leave_http().await;
+                    }
                     if self.facts.clients.is_paused(|| self.may_write(&words)) {
                         self.pause().await?;
                     }
@@ -187,6 +196,20 @@ impl<D: Databases> Client<'_, D> {
         }
         self.carry_out().await?;
         self.send().await
+    }
+
+    /// Ends a connection that speaks HTTP. As in Redis, the commands before are carried out, and no reply of them leaves any more: a web page learns
+    /// nothing.
+    async fn leave_http(&mut self) -> Result<(), Ended> {
+        self.carry_out().await?;
+        if self.facts.warns_of_http() {
+            tracing::warn!(
+                peer = %self.connection.peer(),
+                "a request of HTTP has come to the door for Redis, perhaps forged by a web page: its connection is closed, and nothing of what \
+                 follows is carried out; this is logged once a minute at most"
+            );
+        }
+        Ok(())
     }
 
     /// True if a command may write, so that it waits for the end of a pause of writes.

@@ -6,9 +6,9 @@ pub(crate) mod documentation;
 mod key_specs;
 mod server;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_gateway::Connection;
@@ -23,11 +23,16 @@ use crate::scripts::Scripts;
 /// The version of Redis whose replies these are.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
+/// A web page can send many requests of HTTP: so far apart are they logged.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+
 /// The knowledge of a process about its door.
 #[derive(Debug)]
 pub struct Facts {
     started: Instant,
     commands: AtomicU64,
+    /// When a request of HTTP was logged last.
+    warned_of_http: Mutex<Option<Instant>>,
     pub(crate) clients: Arc<Clients>,
     pub(crate) bells: Bells,
     pub(crate) channels: Arc<Channels>,
@@ -40,6 +45,7 @@ impl Default for Facts {
         Facts {
             started: Instant::now(),
             commands: AtomicU64::new(0),
+            warned_of_http: Mutex::new(None),
             clients: Arc::default(),
             bells: Bells::default(),
             scripts: Arc::new(Scripts::new(Arc::clone(&channels))),
@@ -52,6 +58,16 @@ impl Facts {
     /// Notes commands that are carried out.
     pub(crate) fn count(&self, commands: usize) {
         self.commands.fetch_add(commands as u64, Ordering::Relaxed);
+    }
+
+    /// True if a request of HTTP is to be logged now: one a minute is.
+    pub(crate) fn warns_of_http(&self) -> bool {
+        let mut warned = self.warned_of_http.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = warned.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL);
+        if is_due {
+            *warned = Some(Instant::now());
+        }
+        is_due
     }
 }
 

@@ -10,6 +10,7 @@ use quorate_gateway::{Gateway, Limits};
 use quorate_redis::codec::{Limits as RequestLimits, Parser};
 
 use crate::memory;
+use crate::oracle::Oracle;
 use crate::wire::{Client, Value, encode};
 
 fn open(limits: Limits) -> (Gateway, SocketAddr) {
@@ -50,6 +51,49 @@ fn what_cannot_be_understood_is_said_and_ends_one_connection() {
         assert_eq!(client.receive(), Value::Error(format!("ERR Protocol error: {error}")));
         assert!(is_closed(&mut client));
         assert_eq!(other.ask("ping"), Value::Simple("PONG".to_owned()));
+    }
+}
+
+/// What comes back until the connection is closed; nothing if it is reset, as sockets do with what was not read.
+fn rest(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
+    let (mut client, mut rest) = (Client::connect(address), Vec::new());
+    client.send(bytes);
+    match client.stream.read_to_end(&mut rest) {
+        Ok(_) => rest,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+            rest
+        }
+    }
+}
+
+#[test]
+fn a_request_of_http_ends_its_connection_and_nothing_of_its_body_is_carried_out() {
+    let (_gateway, address) = open(Limits::default());
+    let oracle = Oracle::start();
+    let doors = oracle.iter().map(|oracle| oracle.address).chain([address]);
+    for address in doors {
+        let mut other = Client::connect(address);
+        for request in [
+            "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 30\r\n\r\nSET forged 1\r\n",
+            "post / HTTP/1.1\r\n\r\nSET forged 1\r\n",
+            "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nSET forged 1\r\n",
+            "GET / HTTP/1.1\r\nhOST: 127.0.0.1\r\n\r\nSET forged 1\r\n",
+            "*1\r\n$4\r\nPOST\r\nSET forged 1\r\n",
+            "*2\r\n$5\r\nHost:\r\n$1\r\nx\r\n*3\r\n$3\r\nSET\r\n$6\r\nforged\r\n$1\r\n1\r\n",
+            "MULTI\r\nSET forged 1\r\nPOST\r\nEXEC\r\n",
+        ] {
+            assert_eq!(rest(address, request.as_bytes()), b"", "{address} has said something to {request:?}");
+            assert_eq!(
+                other.ask("exists forged"),
+                Value::Integer(0),
+                "{address} has carried out {request:?}"
+            );
+        }
+        assert_eq!(rest(address, b"SET before 1\r\nPOST\r\nSET forged 1\r\n"), b"");
+        assert_eq!(other.ask("exists before forged"), Value::Integer(1), "at {address} it came before");
+        // No other command is in the way.
+        assert_eq!(other.ask("set post host:"), Value::Simple("OK".to_owned()));
     }
 }
 
