@@ -8,8 +8,8 @@ use quorate::topology::{
     Timestamping,
 };
 use quorate::{
-    Database, Durability, Isolation, Key, KeyspaceOptions, ReplicaChange, Retention, Rival, ServingProgress,
-    end_of_prefix,
+    Database, Durability, Ensured, Isolation, Key, KeyspaceOptions, ReplicaChange, Retention, Rival,
+    ServingProgress, end_of_prefix,
 };
 use serde_json::json;
 
@@ -26,6 +26,7 @@ use crate::runtime::block_on;
 #[command(after_help = "\
 Examples:
   quorate keyspace create accounts --isolation strict
+  quorate keyspace create accounts --isolation strict --if-absent
   quorate keyspace create shop --isolation snapshot --variant str-internal
   quorate keyspace create counts --isolation strict --order timestamps --retry-ahead-ms 2
   quorate keyspace create bank --isolation serializable --application bank
@@ -177,6 +178,9 @@ pub(crate) struct CreateArguments {
     /// Let values of a strict or snapshot keyspace have lifetimes: `put KEY VALUE --ttl 30m`. It cannot be changed later.
     #[arg(long)]
     expiring: bool,
+    /// Create it unless there is one of this name with these options, which will do as well; one with other options is an error that names them.
+    #[arg(long)]
+    if_absent: bool,
 }
 
 /// How much replicas retain for consumers of changes.
@@ -275,6 +279,21 @@ impl SpeculationArguments {
 }
 
 impl CreateArguments {
+    /// Creates it, or finds one that will do.
+    pub(crate) async fn run(
+        &self,
+        db: &Database,
+        patience: Option<Duration>,
+        progress: impl FnMut(ServingProgress),
+    ) -> Result<Ensured, quorate::Error> {
+        let (name, options) = (&self.name, self.options());
+        if self.if_absent {
+            return db.create_keyspace_if_absent_with(name, options, patience, progress).await;
+        }
+        let keyspace = db.create_keyspace_with(name, options, patience, progress).await?;
+        Ok(Ensured { keyspace, is_new: true })
+    }
+
     /// The options as the client library takes them.
     pub(crate) fn options(&self) -> KeyspaceOptions {
         KeyspaceOptions {
@@ -317,10 +336,13 @@ impl KeyspaceArguments {
 async fn act(action: &Action, db: &Database, json: bool) -> Outcome {
     match action {
         Action::Create { create, patience, .. } => {
-            let (name, options) = (&create.name, create.options());
             let patience = patience.map(Duration::from_secs);
-            let keyspace = db.create_keyspace_with(name, options, patience, tell(name)).await?;
-            show(db, &keyspace.definition(), json)?;
+            let Ensured { keyspace, is_new } = create.run(db, patience, tell(&create.name)).await?;
+            if json {
+                print_json(&created_json(db, &keyspace.definition(), is_new))?;
+            } else {
+                outln!("{}", created_lines(db, &keyspace.definition(), is_new));
+            }
         }
         Action::Wait { name, patience, .. } => {
             let patience = patience.map(Duration::from_secs);
@@ -415,6 +437,19 @@ fn show(db: &Database, definition: &Definition, json: bool) -> Result<(), Failur
     }
     outln!("{}", definition_lines(db, definition));
     Ok(())
+}
+
+/// A keyspace that was to be created, for people.
+pub(crate) fn created_lines(db: &Database, definition: &Definition, is_new: bool) -> String {
+    let lines = definition_lines(db, definition);
+    if is_new { lines } else { format!("{} is there already, with these options\n{lines}", definition.name) }
+}
+
+/// A keyspace that was to be created, for programs.
+pub(crate) fn created_json(db: &Database, definition: &Definition, is_new: bool) -> serde_json::Value {
+    let mut object = to_json(db, definition);
+    object["created"] = is_new.into();
+    object
 }
 
 /// The keyspaces, one per row.

@@ -35,7 +35,7 @@ use crate::exit::{Failure, Outcome};
 
 pub(crate) use drops::{DropArguments, UndropArguments};
 pub(crate) use index::{Acted, IndexAction, lines as index_lines};
-pub(crate) use keyspace::{CreateArguments, definition_lines};
+pub(crate) use keyspace::{CreateArguments, created_lines, definition_lines};
 
 /// Where servers listen unless told otherwise.
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:7400";

@@ -36,7 +36,7 @@ Examples:
 
 Statements: begin, get K, put K V, delete K, increment K [N], append K V, scan [FROM [TO]] [--limit N], commit, abort,
 read, read-at, read-stale, read-now, scan-at, scan-stale, scan-now, token, outcome TOKEN, use NAME,
-keyspace create NAME --isolation I [--shards N] [--sites a,b,c], keyspace list|show|drop|undrop, help, exit; at a terminal
+keyspace create NAME --isolation I [--shards N] [--sites a,b,c] [--if-absent], keyspace list|show|drop|undrop, help, exit; at a terminal
 timing, json and watch [1s]. A statement outside begin and commit is a transaction of its own.
 
 Every answer can be pasted back; a value that is asked for alone goes to a pipe as it is. The shell remembers lines in

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use quorate::index::IndexValue;
 use quorate::{
-    Applied, Batch, Database, Error, Keyspace, Page, RangeSnapshot, Snapshot, Token, Transaction, Value,
+    Applied, Batch, Database, Ensured, Error, Keyspace, Page, RangeSnapshot, Snapshot, Token, Transaction,
+    Value,
 };
 
 use super::answer::Answer;
 use super::completion::Vocabulary;
 use super::statement::{KeyspaceAction, Range, Statement, Text};
-use crate::command::{Acted, definition_lines, index_lines};
+use crate::command::{Acted, created_lines, definition_lines, index_lines};
 use crate::output::Progress;
 
 /// How long a transaction may stay open between two statements of a person.
@@ -294,8 +295,8 @@ impl Session {
         match action {
             KeyspaceAction::Create(create) => {
                 self.refuse_inside_transaction()?;
-                let keyspace = self.db.create_keyspace(&create.name, create.options()).await?;
-                let lines = definition_lines(&self.db, &keyspace.definition());
+                let Ensured { keyspace, is_new } = create.run(&self.db, None, |_| {}).await?;
+                let lines = created_lines(&self.db, &keyspace.definition(), is_new);
                 let name = keyspace.name().to_owned();
                 self.keyspace = Some(keyspace);
                 Ok(Answer::Keyspace { name, lines })

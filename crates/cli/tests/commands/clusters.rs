@@ -202,6 +202,24 @@ fn statements_mean_the_same_within_a_transaction_and_bytes_come_back(dev: &Dev) 
     assert_eq!(lines[3]["statement"], "delete");
 }
 
+fn keyspaces_are_created_if_absent(dev: &Dev) {
+    let create = |more: &[&str]| {
+        let words = ["keyspace", "create", "kept", "--if-absent", "--connect", &dev.address];
+        run(&[&words[..], more].concat())
+    };
+    for is_new in [true, false] {
+        let created = create(&["--json"]);
+        assert_eq!((created.code, created.json()["created"].as_bool()), (0, Some(is_new)), "{}", created.err);
+    }
+    let again = create(&[]);
+    assert!(again.out.starts_with("kept is there already, with these options\nkept: "), "{}", again.out);
+    let other = create(&["--shards", "2", "--durability", "memory"]);
+    assert_ne!(other.code, 0);
+    assert!(other.err.contains("durability sync, not memory; shards 1, not 2"), "{}", other.err);
+    let within = dev.shell("keyspace create kept --if-absent; put a 1; get a; keyspace drop kept");
+    assert!(within.code == 0 && within.out.contains("\n1\n"), "{} {}", within.out, within.err);
+}
+
 #[test]
 fn a_development_cluster_is_talked_to_and_keeps_its_data() {
     let directory = tempfile::tempdir().unwrap();
@@ -239,6 +257,7 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
     let swept = || dev.shell("use sessions; get s4; ttl s1; keyspace drop sessions");
     assert!(swept().out.contains("(absent)\n"), "{}", expiring.out);
 
+    keyspaces_are_created_if_absent(&dev);
     let aborted = dev.shell("begin; put alice 0; abort; get alice");
     assert!(aborted.out.ends_with("aborted\n60\n"), "{}", aborted.out);
     let asked = dev.shell("put carol 1; token");

@@ -168,18 +168,20 @@ pub(crate) async fn describe(session: &Session, request: &Request) -> Result<Ans
     Ok(Answer::json(StatusCode::OK, &Described::new(&keyspace.definition())))
 }
 
-/// Creates a keyspace.
+/// Creates a keyspace, unless there is one that is as asked for: a client that has no answer asks again.
 pub(crate) async fn create(session: &Session, request: &Request) -> Result<Answer, Problem> {
     let name = request.name(0)?;
     session.require(Right::Administer { keyspace: name })?;
     let options = request.json::<NewKeyspace>()?.options()?;
     let create = async {
-        session.database().await?.create_keyspace_with(name, options, Some(request.patience()), |_| {}).await
+        let database = session.database().await?;
+        database.create_keyspace_if_absent_with(name, options, Some(request.patience()), |_| {}).await
     };
     session.record_administration("create keyspace", name);
-    let keyspace = in_time(request, create, Committed::Unknown).await?;
-    let body = Described::new(&keyspace.definition());
-    Ok(Answer::json(StatusCode::CREATED, &body))
+    let ensured = in_time(request, create, Committed::Unknown).await?;
+    let status = if ensured.is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let body = Described::new(&ensured.keyspace.definition());
+    Ok(Answer::json(status, &body))
 }
 
 impl NewKeyspace {

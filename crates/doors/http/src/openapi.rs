@@ -65,6 +65,11 @@ fn operation(route: &Route) -> Value {
         "parameters": parameters,
         "responses": { route.status.to_string(): success(route), "default": { "$ref": "#/components/responses/Problem" } },
     });
+    if let Some(status) = route.status_of_repeat {
+        let mut repeated = success(route);
+        repeated["description"] = "it is so already".into();
+        operation["responses"][status.to_string()] = repeated;
+    }
     let content = match route.body {
         BodyKind::None => return operation,
         BodyKind::Bytes => {

@@ -267,7 +267,7 @@ fn of_invalid(invalid: &Invalid, detail: String) -> Problem {
         Invalid::NoSuchKeyspace { .. }
         | Invalid::KeyspaceInDrops { .. }
         | Invalid::Procedure(InvalidProcedure::NoSuchVersion { .. }) => Kind::NotFound,
-        Invalid::KeyspaceExists { .. } => Kind::Exists,
+        Invalid::KeyspaceExists { .. } | Invalid::KeyspaceDiffers { .. } => Kind::Exists,
         Invalid::SystemKeyspace { .. } => Kind::Denied,
         Invalid::OpenTransactions { .. } => {
             return Problem::new(Kind::Overloaded, detail).retry_after(RETRY_AFTER_USUAL);

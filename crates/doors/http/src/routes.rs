@@ -80,6 +80,8 @@ pub(crate) struct Route {
     pub(crate) parameters: &'static [Parameter],
     pub(crate) body: BodyKind,
     pub(crate) status: u16,
+    /// The status if what was asked for is so already, where that is another one.
+    pub(crate) status_of_repeat: Option<u16>,
     pub(crate) success: Success,
     /// True if an `Idempotency-Key` is remembered.
     pub(crate) is_remembered: bool,
@@ -214,6 +216,7 @@ const USUAL: Route = Route {
     parameters: &[],
     body: BodyKind::None,
     status: 200,
+    status_of_repeat: None,
     success: Success::Json("OpenApi"),
     is_remembered: false,
     commits: false,
@@ -242,6 +245,7 @@ pub(crate) const ROUTES: &[Route] = &[
         success: Success::Empty,
         is_remembered: true,
         commits: true,
+        ..USUAL
     },
     Route {
         operation: Operation::DeleteKey,
@@ -405,9 +409,10 @@ pub(crate) const ROUTES: &[Route] = &[
         method: "PUT",
         template: "/v1/keyspaces/{keyspace}",
         id: "createKeyspace",
-        summary: "Creates a keyspace, and waits until it serves",
+        summary: "Creates a keyspace unless there is one with the same options, and waits until it serves",
         body: BodyKind::Json("NewKeyspace"),
         status: 201,
+        status_of_repeat: Some(200),
         success: Success::Json("Keyspace"),
         ..USUAL
     },

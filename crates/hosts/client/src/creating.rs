@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::access::has_nodes;
 use crate::catalogue::{self, KeyspaceOptions};
 use crate::database::Database;
+use crate::differences;
 use crate::error::{Error, Invalid, Result};
 use crate::keyspace::Keyspace;
 use crate::transaction::Transaction;
@@ -41,6 +42,15 @@ pub struct ServingProgress {
     pub serving: usize,
     /// How many there are.
     pub shards: usize,
+}
+
+/// A keyspace that was to be created unless it was there.
+#[derive(Debug)]
+pub struct Ensured {
+    /// The keyspace.
+    pub keyspace: Keyspace,
+    /// True if the call has created it.
+    pub is_new: bool,
 }
 
 impl Database {
@@ -81,6 +91,60 @@ impl Database {
             }
         }
         Ok(keyspace)
+    }
+
+    /// Creates a keyspace unless there is one of this name with these options, and waits until it can be used. To call it again does no harm. Where options leave the
+    /// replicas or the sites to the cluster, any number and any sites will do.
+    ///
+    /// # Errors
+    /// As [`Database::create_keyspace`], and [`Invalid::KeyspaceDiffers`] if there is one with other options, which it names.
+    pub async fn create_keyspace_if_absent(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        let ensured = self.create_keyspace_if_absent_with(name, options, None, |_| {}).await?;
+        Ok(ensured.keyspace)
+    }
+
+    /// Like [`Database::create_keyspace_if_absent`], with patience of the caller's choice, told how far the keyspace is, and whether it is new.
+    ///
+    /// # Errors
+    /// As [`Database::create_keyspace_if_absent`].
+    pub async fn create_keyspace_if_absent_with(
+        &self,
+        name: &str,
+        options: KeyspaceOptions,
+        patience: Option<Duration>,
+        mut progress: impl FnMut(ServingProgress),
+    ) -> Result<Ensured> {
+        catalogue::validate_name(name)?;
+        if let (Some(existing), _) = self.find_definition(name).await? {
+            let keyspace = self.as_asked_for(&existing, &options, patience, progress).await?;
+            return Ok(Ensured { keyspace, is_new: false });
+        }
+        match self.create_keyspace_with(name, options.clone(), patience, &mut progress).await {
+            Ok(keyspace) => Ok(Ensured { keyspace, is_new: true }),
+            // Another client was faster, or what was found was what a replica remembered.
+            Err(Error::Invalid(Invalid::KeyspaceExists { .. })) => {
+                let existing = self.keyspace(name).await?.definition();
+                let keyspace = self.as_asked_for(&existing, &options, patience, progress).await?;
+                Ok(Ensured { keyspace, is_new: false })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until a keyspace serves that is there already, if it is as these options say.
+    async fn as_asked_for(
+        &self,
+        existing: &Definition,
+        options: &KeyspaceOptions,
+        patience: Option<Duration>,
+        progress: impl FnMut(ServingProgress),
+    ) -> Result<Keyspace> {
+        let differences = differences::between(existing, options, &self.shared().places.directory())?;
+        if !differences.is_empty() {
+            let differences = differences.join("; ");
+            return Err(Invalid::KeyspaceDiffers { name: existing.name.clone(), differences }.into());
+        }
+        self.await_keyspace(&existing.name, patience, progress).await
     }
 
     /// Waits until a keyspace serves that was created, as long as this patience lasts; by default as [`Database::create_keyspace`] does.

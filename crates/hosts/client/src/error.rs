@@ -565,6 +565,16 @@ pub enum Invalid {
         /// Its name.
         name: String,
     },
+    /// The keyspace exists already, and is not as was asked for.
+    #[error(
+        "there is a keyspace {name:?} already, with other options ({differences}): leave it as it is and ask for those, choose another name, or drop it first"
+    )]
+    KeyspaceDiffers {
+        /// Its name.
+        name: String,
+        /// What it has, and what was asked for.
+        differences: String,
+    },
     /// A node cannot have so many replicas more.
     #[error(
         "{wanted} replicas would be on {node}, which can open the files of {room} more, and nothing was created: raise its limit of \

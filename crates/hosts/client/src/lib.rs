@@ -30,7 +30,7 @@
 //! | let a session go on at another client or site | [`Database::seen`], [`Database::observe`] |
 //! | run code at the shards, or the same code as a transaction of any isolation | [`Keyspace::deploy`], [`Keyspace::call`], [`Keyspace::transact_procedure`] |
 //! | find keys by a part of their values | [`Keyspace::create_index`], [`Transaction::index`], [`Keyspace::find`] |
-//! | create keyspaces | [`Database::create_keyspace`], [`Database::await_keyspace`] |
+//! | create keyspaces | [`Database::create_keyspace`], [`Database::create_keyspace_if_absent`], [`Database::await_keyspace`] |
 //! | drop keyspaces, and bring them back | [`Database::drop_keyspace`], [`Database::undrop_keyspace`] |
 //! | change where replicas are | [`Database::change_replicas`] |
 //! | say who may do what | [`Database::create_user`], [`Database::create_role`], [`Database::create_token`] |
@@ -68,6 +68,7 @@ mod coordinators;
 mod creating;
 mod cut;
 mod database;
+mod differences;
 mod directory;
 mod discover;
 mod drops;
@@ -111,7 +112,7 @@ pub use certificates::{Certificates, CertificatesError};
 pub use changes::{ChangePage, Changes, Cursor, InvalidCursor};
 pub use connect::{Addresses, DEFAULT_PORT, connect, connect_with};
 pub use container::{Container, ObjectKind, Placement};
-pub use creating::ServingProgress;
+pub use creating::{Ensured, ServingProgress};
 pub use cut::{Cut, CutEntry, CutReader};
 pub use database::Database;
 pub use drops::{DropOptions, UndropOptions};

@@ -10,8 +10,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use quorate::topology::{Speculation, SpeculationVariant, Timestamping};
 use quorate::{
-    Certificates, Credential, DropOptions, Error, Invalid, Isolation, KeyspaceOptions, Options, Outcome,
-    Result, Retention, Token, UndropOptions, wan,
+    Certificates, Credential, DropOptions, Invalid, Isolation, KeyspaceOptions, Options, Outcome, Result,
+    Retention, Token, UndropOptions, wan,
 };
 
 use crate::answers::{DroppedKeyspace, KeyspaceInfo, Timestamp};
@@ -171,7 +171,7 @@ fn timestamping(py: Python<'_>, wanted: &Named<'_, '_>) -> PyResult<Option<Times
     }))
 }
 
-/// Creates a keyspace, or finds one that is as promising, if that will do.
+/// Creates a keyspace, or finds one that is as asked for, if that will do.
 async fn create(
     database: &quorate::Database,
     name: &str,
@@ -179,14 +179,11 @@ async fn create(
     if_absent: bool,
     patience: Option<Duration>,
 ) -> Result<quorate::Keyspace> {
-    let isolation = options.isolation;
-    match database.create_keyspace_with(name, options, patience, |_| {}).await {
-        Err(exists @ Error::Invalid(Invalid::KeyspaceExists { .. })) if if_absent => {
-            let keyspace = database.await_keyspace(name, patience, |_| {}).await?;
-            if keyspace.isolation() == isolation { Ok(keyspace) } else { Err(exists) }
-        }
-        created => created,
+    if !if_absent {
+        return database.create_keyspace_with(name, options, patience, |_| {}).await;
     }
+    let ensured = database.create_keyspace_if_absent_with(name, options, patience, |_| {}).await?;
+    Ok(ensured.keyspace)
 }
 
 #[pymethods]

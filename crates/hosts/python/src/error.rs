@@ -52,7 +52,9 @@ impl Facts {
             Error::Invalid(Invalid::NoSuchKeyspace { .. } | Invalid::KeyspaceInDrops { .. }) => {
                 Facts::of("NoSuchKeyspace")
             }
-            Error::Invalid(Invalid::KeyspaceExists { .. }) => Facts::of("KeyspaceExists"),
+            Error::Invalid(Invalid::KeyspaceExists { .. } | Invalid::KeyspaceDiffers { .. }) => {
+                Facts::of("KeyspaceExists")
+            }
             Error::Invalid(Invalid::TransactionOver) => Facts::of("TransactionOver"),
             Error::Invalid(_) => Facts::of("Invalid"),
             Error::TooOld { token, .. } => Facts::of("TooOld").happened().named(token),

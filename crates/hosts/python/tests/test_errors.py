@@ -55,8 +55,10 @@ def test_a_missing_keyspace_names_those_that_are_there(db, keyspaces):
 def test_a_keyspace_is_created_once(db, keyspaces):
     with pytest.raises(quorate.KeyspaceExists):
         db.create_keyspace("of-strict")
-    assert db.create_keyspace("of-strict", if_absent=True).name == "of-strict"
-    with pytest.raises(quorate.KeyspaceExists):
+    assert db.create_keyspace("of-strict", durability="memory", if_absent=True).name == "of-strict"
+    with pytest.raises(quorate.KeyspaceExists, match="durability memory, not sync"):
+        db.create_keyspace("of-strict", if_absent=True)
+    with pytest.raises(quorate.KeyspaceExists, match="isolation strict, not serializable"):
         db.create_keyspace("of-strict", "serializable", if_absent=True)
 
 

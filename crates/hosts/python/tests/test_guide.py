@@ -16,7 +16,7 @@ def address(cluster):
 
 @pytest.fixture
 def accounts(db):
-    created = db.create_keyspace("accounts", if_absent=True, durability="memory")
+    created = db.create_keyspace("accounts", if_absent=True)
     created.transact(lambda txn: [txn.put(name, "100") for name in ("alice", "bob")])
     return created
 
@@ -194,7 +194,7 @@ async def test_asyncio(address, accounts):
 
 def test_a_shop_without_conflicts(db):
     # Page: serializable
-    shop = db.create_keyspace("shop", "serializable", if_absent=True)
+    shop = db.create_keyspace("bookshop", "serializable", if_absent=True)
     order = (
         quorate.Batch()
         .expect_absent("{alice}/order/1007")

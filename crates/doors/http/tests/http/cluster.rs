@@ -62,7 +62,12 @@ fn keyspaces_come_and_go(cluster: &Cluster) {
         assert_eq!(created.status, 201, "{created:?}");
         assert_eq!(created.json()["isolation"], isolation);
         let again = client.ask("PUT", &address, &json, body.to_string().as_bytes());
-        assert_eq!(again.problem(), (409, "exists".to_owned(), "no".to_owned()));
+        assert_eq!((again.status, again.json()), (200, created.json()), "it is there, and as asked for");
+        let other = json!({ "isolation": isolation, "shards": 3 }).to_string();
+        let other = client.ask("PUT", &address, &json, other.as_bytes());
+        assert_eq!(other.problem(), (409, "exists".to_owned(), "no".to_owned()));
+        let detail = other.json()["detail"].to_string();
+        assert!(detail.contains("shards") && detail.contains("not 3"), "{detail}");
         assert_eq!(client.get(&address).json(), created.json());
     }
     let listed = client.get("/v1/keyspaces").json();

@@ -42,6 +42,38 @@ async fn a_keyspace_in_the_order_of_timestamps_serves_and_keeps_its_order() {
 }
 
 #[tokio::test]
+async fn a_keyspace_is_created_if_it_is_absent() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    for isolation in Isolation::ALL {
+        let (name, options) = (isolation.name(), KeyspaceOptions::new(isolation));
+        let ensure = async |options: &KeyspaceOptions| {
+            db.create_keyspace_if_absent_with(name, options.clone(), None, |_| {}).await
+        };
+        let first = ensure(&options).await.unwrap();
+        let second = ensure(&options).await.unwrap();
+        assert_eq!((first.is_new, second.is_new), (true, false), "{name}");
+        assert_eq!(first.keyspace.definition(), second.keyspace.definition());
+        second.keyspace.put("key", "value").await.unwrap();
+        let other = ensure(&KeyspaceOptions { shards: 2, ..options.clone() }).await.unwrap_err();
+        let told = other.to_string();
+        assert!(matches!(other, Error::Invalid(Invalid::KeyspaceDiffers { .. })), "{told}");
+        assert!(told.contains("(shards 1, not 2)"), "{told}");
+        assert_eq!(db.create_keyspace_if_absent(name, options).await.unwrap().name(), name);
+    }
+    // Several clients may find nothing at once, and one of them creates it.
+    let others = [cluster.connect().await, cluster.connect().await];
+    let ensure = async |db: &quorate::Database| {
+        let options = KeyspaceOptions::new(Isolation::Strict);
+        db.create_keyspace_if_absent_with("common", options, None, |_| {}).await.unwrap().is_new
+    };
+    let (one, two, three) = tokio::join!(ensure(&db), ensure(&others[0]), ensure(&others[1]));
+    assert_eq!([one, two, three].into_iter().filter(|is_new| *is_new).count(), 1);
+    let system = db.create_keyspace_if_absent("_system", KeyspaceOptions::new(Isolation::Strict)).await;
+    assert!(matches!(system, Err(Error::Invalid(Invalid::SystemKeyspace { .. }))));
+}
+
+#[tokio::test]
 async fn options_that_fit_no_keyspace_are_refused_at_the_call() {
     let cluster = Cluster::start();
     let db = cluster.connect().await;

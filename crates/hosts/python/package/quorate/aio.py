@@ -143,7 +143,7 @@ class Database(DatabaseBase):
         return Keyspace(await self._native.keyspace(name))
 
     async def create_keyspace(self, name, isolation="strict", *, if_absent=False, patience=None, **options):
-        """Creates a keyspace, and waits until it can be used. With ``if_absent``, one of this name and isolation will do that is there."""
+        """Creates a keyspace, and waits until it can be used. With ``if_absent``, one of this name and these options will do that is there."""
         wanted = create_keyspace(isolation, **options)
         return Keyspace(await self._native.create_keyspace(name, wanted, if_absent, patience))
 

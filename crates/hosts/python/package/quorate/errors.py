@@ -104,7 +104,7 @@ class NoSuchKeyspace(Invalid):
 
 
 class KeyspaceExists(Invalid):
-    """There is a keyspace of this name already."""
+    """There is a keyspace of this name already; with ``if_absent``: and it has other options, which the message names."""
 
 
 class TransactionOver(Invalid):
