@@ -48,11 +48,11 @@ pub(crate) struct DevArguments {
     /// Where the first node listens; the others take the ports after it.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADDRESS)]
     listen: SocketAddr,
-    /// Where HTTP and JSON are served at /v1, the console at /, and /metrics, /health and /status of the first node; the other nodes take the ports after it for
+    /// Where the first node serves HTTP and JSON at /v1, the console at /, and its /metrics, /health and /status; the other nodes take the ports after it for
     /// these, and the first one the port after theirs.
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
-    /// Where clients of Redis are served, by default 127.0.0.1:6379: creates the serializable keyspace `redis`, which is database 0.
+    /// Where the first node serves clients of Redis, by default 127.0.0.1:6379: creates the serializable keyspace `redis`, which is database 0.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = doors::REDIS_ADDRESS)]
     redis: Option<SocketAddr>,
     /// Over how many event loops each node spreads its replicas: `auto`, or a number.
@@ -278,15 +278,23 @@ fn welcome(layout: &Layout, http: Option<SocketAddr>, redis: Option<SocketAddr>)
         };
         table.row([site.clone(), address.clone(), page]);
     }
-    let redis = redis.map(|address| format!("\n  Redis: {}", doors::redis_line(address))).unwrap_or_default();
-    let curl = http
-        .map(|door| format!("\n  HTTP: curl {web}://{door}/v1/keyspaces\n  Console: {web}://{door}/"))
-        .unwrap_or_default();
+    // Doors are the first node's alone: any node would do.
+    let redis = match redis {
+        Some(address) => format!("\n  Redis, at the first node: {}", doors::redis_line(address)),
+        None => "\n  Redis: start with --redis, and any Redis client reaches the first node".to_owned(),
+    };
+    let curl = match http {
+        Some(door) => format!(
+            "\n  HTTP, at the first node: curl {web}://{door}/v1/keyspaces\n  Console: {web}://{door}/"
+        ),
+        None => "\n  HTTP: start with --http 127.0.0.1:7480, and curl and the console reach the first node"
+            .to_owned(),
+    };
     let emulated = layout.wan.as_ref().map(|wan| format!(", delays as in {wan}")).unwrap_or_default();
     format!(
         "A cluster of {} sites is up{emulated}; its data is in {}.\n\n{table}\n\n  \
-         quorate keyspace create accounts --isolation strict{connect}\n  \
-         quorate shell{connect} -e 'put alice 100; get alice'\n\n  \
+         quorate keyspace create accounts --isolation strict --if-absent{connect}\n  \
+         quorate shell -k accounts{connect} -e 'put alice 100; get alice'\n\n  \
          Rust: quorate::connect(\"{first}\").await?\n  Python: quorate.connect(\"{first}\"){redis}{curl}\n\nCtrl-C stops it. Its log is {}.",
         layout.sites.len(),
         layout.directory.display(),

@@ -92,6 +92,54 @@ fn redis_clients_find_their_keys_again_after_a_restart() {
     assert_eq!(dev.stop(), Some(0));
 }
 
+/// Starts a development cluster, and reads what it says until it is up.
+fn start_and_read(directory: &std::path::Path, address: &str, more: &[&str]) -> (Dev, String) {
+    let mut child = quorate()
+        .args(["dev", "--listen", address, "--dir"])
+        .arg(directory)
+        .args(more)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let dev = Dev { child, address: address.to_owned() };
+    let mut said = String::new();
+    while !said.contains("Ctrl-C") {
+        said.push_str(&lines.next().unwrap_or_else(|| panic!("it did not start: {said}")).unwrap());
+        said.push('\n');
+    }
+    (dev, said)
+}
+
+#[test]
+fn the_lines_that_a_development_cluster_prints_can_be_pasted_after_every_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let door = free_addresses(1).unwrap().swap_remove(0);
+    let address = free_addresses(3).unwrap().swap_remove(0);
+    for _ in 0..2 {
+        let (dev, said) = start_and_read(directory.path(), &address, &["--redis", &door]);
+        assert!(said.contains("Redis, at the first node: redis-cli -p "), "{said}");
+        assert!(said.contains("start with --http"), "{said}");
+        let pasted: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("  quorate ")).collect();
+        assert_eq!(pasted.len(), 2, "{said}");
+        for line in pasted {
+            let text = format!("\"$QUORATE\" {line}");
+            let shell = std::process::Command::new("sh")
+                .args(["-c", &text])
+                .env("QUORATE", env!("CARGO_BIN_EXE_quorate"))
+                .output()
+                .unwrap();
+            let ran = crate::Run::from(shell);
+            assert_eq!(ran.code, 0, "{line}: {}", ran.err);
+            assert!(ran.out.contains("accounts") || ran.out.ends_with("100\n"), "{line}: {}", ran.out);
+        }
+        assert_eq!(dev.stop(), Some(0));
+    }
+    let (_dev, said) = start_and_read(directory.path(), &address, &[]);
+    assert!(said.contains("start with --redis") && said.contains("start with --http"), "{said}");
+}
+
 /// Asks over HTTP, and gives the whole answer.
 fn http(address: &str, method: &str, path: &str, content_type: &str, body: &str) -> String {
     let deadline = Instant::now() + Duration::from_secs(30);
