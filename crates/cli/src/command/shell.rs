@@ -20,6 +20,9 @@ use crate::shell::{Completion, Form, Parsed, Reply, Session, Setting, SplitError
 /// How many lines are remembered from one shell to the next.
 const HISTORY_LINES: usize = 10_000;
 
+/// The end of a transaction that was not ended.
+const DROPPED: &str = "a transaction was open, and is dropped: nothing of it was committed";
+
 /// The menu of suggestions.
 const SUGGESTIONS: &str = "suggestions";
 
@@ -79,10 +82,10 @@ impl ShellArguments {
             };
             let was_open = session.close().await;
             match outcome {
-                Ok(_) if was_open => Err(Failure::failed(
-                    "a transaction was open, and is dropped: nothing of it was committed",
-                )),
-                outcome => outcome,
+                outcome if !was_open => outcome,
+                Ok(_) => Err(Failure::failed(DROPPED)),
+                Err(Failure::Failed(message)) => Err(Failure::Failed(format!("{message}\n{DROPPED}"))),
+                Err(Failure::Usage(message)) => Err(Failure::Usage(format!("{message}\n{DROPPED}"))),
             }
         })
     }

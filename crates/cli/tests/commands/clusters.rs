@@ -333,6 +333,19 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
         assert_eq!(failed.code, 1, "{statements}");
         assert!(failed.err.contains(expected), "{statements}: {}", failed.err);
     }
+    for statements in
+        ["begin; put alice 7; bogus", "begin; put alice 7; get ''", "begin; put alice many; increment alice"]
+    {
+        let failed = dev.shell(statements);
+        assert_eq!(failed.code, 1, "{statements}");
+        assert!(failed.err.starts_with("error: "), "{statements}: {}", failed.err);
+        assert!(
+            failed.err.ends_with("a transaction was open, and is dropped: nothing of it was committed\n"),
+            "{}",
+            failed.err
+        );
+    }
+    assert!(!dev.shell("bogus").err.contains("dropped"), "no transaction was open");
     statements_mean_the_same_within_a_transaction_and_bytes_come_back(&dev);
     let piped = run_with_input(&["shell", "--connect", &dev.address], "get alice\nget carol\n");
     assert_eq!((piped.code, piped.out.as_str()), (0, "60\n1\n"));
