@@ -36,11 +36,11 @@ pub(crate) fn code(outcome: Outcome) -> ExitCode {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Bad) => ExitCode::from(1),
         Err(Failure::Failed(message)) => {
-            eprintln!("error: {message}");
+            errln!("error: {message}");
             ExitCode::from(1)
         }
         Err(Failure::Usage(message)) => {
-            eprintln!("error: {message}");
+            errln!("error: {message}");
             ExitCode::from(2)
         }
     }

@@ -11,7 +11,7 @@
 //!
 //! Commands choose and print. Clusters, loads, torture and calibration are crates below this one.
 
-#![warn(clippy::print_stdout)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 // First, for its macros.
 #[macro_use]

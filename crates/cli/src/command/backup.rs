@@ -181,7 +181,7 @@ pub(super) fn telling(what: String) -> impl FnMut(Progress) {
     move |Progress { entries, bytes }| {
         if last.elapsed() >= SILENCE {
             let rate = bytes as f64 / 1e6 / began.elapsed().as_secs_f64();
-            eprintln!("{what}: {} entries, {:.1} MB, {rate:.1} MB/s", thousands(entries), bytes as f64 / 1e6);
+            errln!("{what}: {} entries, {:.1} MB, {rate:.1} MB/s", thousands(entries), bytes as f64 / 1e6);
             last = Instant::now();
         }
     }
@@ -250,7 +250,7 @@ async fn take(
     let signal = listen_for_stop()?;
     let mut signal = std::pin::pin!(async move {
         signal.await;
-        eprintln!("stopping: what is written is kept for the next backup; again stops at once");
+        errln!("stopping: what is written is kept for the next backup; again stops at once");
         stopper.send_replace(true);
         match listen_for_stop() {
             Ok(again) => again.await,
@@ -266,7 +266,7 @@ async fn take(
             taken = create::create(db, &definition.name, archive, &options, tell) => taken.map_err(failure)?,
             () = &mut signal => return Err(Failure::failed("interrupted")),
         };
-        one.notes.iter().for_each(|note| eprintln!("{note}"));
+        one.notes.iter().for_each(|note| errln!("{note}"));
         if !json {
             outln!("{}", line(archive, &one, began.elapsed()));
         }

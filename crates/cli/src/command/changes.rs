@@ -71,7 +71,7 @@ impl ChangesArguments {
             stopped = stop_signal() => stopped.map(|()| Verdict::Good),
         };
         if !self.json {
-            eprintln!("go on with --from {}", changes.cursor());
+            errln!("go on with --from {}", changes.cursor());
         }
         outcome
     }
@@ -95,7 +95,7 @@ impl ChangesArguments {
             let page = match changes.next().await {
                 Ok(page) => page,
                 Err(error @ Error::ChangesUnavailable { .. }) => {
-                    eprintln!("{error}");
+                    errln!("{error}");
                     continue;
                 }
                 Err(error) => return Err(error.into()),

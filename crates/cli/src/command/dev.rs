@@ -121,7 +121,7 @@ impl DevArguments {
             }?;
             Ok(Verdict::Good)
         })?;
-        eprintln!("stopping; the data stays in {}", self.dir.display());
+        errln!("stopping; the data stays in {}", self.dir.display());
         drop(gateway);
         threads.shutdown()?;
         Ok(Verdict::Good)

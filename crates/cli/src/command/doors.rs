@@ -89,7 +89,7 @@ fn listen(language: &str, address: &str, is_secured: bool) -> Result<TcpListener
         } else {
             ", and nothing is encrypted: passwords and data can be read on the way"
         };
-        eprintln!(
+        errln!(
             "warning: {address} is no address of this machine alone{how}. Until there is an administrator (`quorate user create NAME --administrator`), \
              any client that reaches it may read and write"
         );

@@ -425,7 +425,7 @@ fn tell(name: &str) -> impl FnMut(ServingProgress) {
     move |progress| {
         let ServingProgress { serving, shards } = progress;
         if last.elapsed() >= SILENCE && said != Some(progress) {
-            eprintln!("{name} is created: {serving} of {shards} shards serve");
+            errln!("{name} is created: {serving} of {shards} shards serve");
             (last, said) = (Instant::now(), Some(progress));
         }
     }

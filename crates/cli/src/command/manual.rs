@@ -23,7 +23,7 @@ impl CompletionsArguments {
     pub(crate) fn run(self) -> Outcome {
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut crate::Arguments::command(), "quorate", &mut text);
-        super::shell::write(&text)?;
+        crate::output::write(&text)?;
         Ok(Verdict::Good)
     }
 }
@@ -47,7 +47,7 @@ impl ManArguments {
             None => {
                 let mut text = Vec::new();
                 clap_mangen::Man::new(command).render(&mut text).map_err(Failure::failed)?;
-                super::shell::write(&text)?;
+                crate::output::write(&text)?;
             }
             Some(directory) => {
                 let failed = |error| Failure::failed(format!("{}: {error}", directory.display()));

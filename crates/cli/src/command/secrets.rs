@@ -81,7 +81,7 @@ struct Hidden<'a> {
 impl Drop for Hidden<'_> {
     fn drop(&mut self) {
         if let Err(error) = tcsetattr(self.terminal, OptionalActions::Now, &self.before) {
-            eprintln!("the terminal does not show what is typed ({error}): `stty echo` mends that");
+            errln!("the terminal does not show what is typed ({error}): `stty echo` mends that");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `quorate shell`: talks to a cluster, line by line or in one go.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 
 use super::ConnectArguments;
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::output::micros;
+use crate::output::{micros, write};
 use crate::runtime::block_on;
 use crate::shell::{Completion, Form, Parsed, Reply, Session, Setting, SplitError, Statement, Word, split};
 
@@ -91,15 +91,6 @@ impl ShellArguments {
     }
 }
 
-/// Writes an answer to standard output.
-pub(super) fn write(bytes: &[u8]) -> Result<(), Failure> {
-    let mut output = std::io::stdout().lock();
-    output
-        .write_all(bytes)
-        .and_then(|()| output.flush())
-        .map_err(|error| Failure::failed(format!("cannot write to standard output: {error}")))
-}
-
 /// Runs statements until one fails.
 async fn run_text(session: &mut Session, text: &str, form: Form) -> Outcome {
     let statements = split(text).map_err(Failure::failed)?;
@@ -141,7 +132,7 @@ fn editor() -> Reedline {
     match FileBackedHistory::with_file(HISTORY_LINES, file.clone()) {
         Ok(history) => editor.with_history(Box::new(history)),
         Err(error) => {
-            eprintln!("lines are not remembered: {}: {error}", file.display());
+            errln!("lines are not remembered: {}: {error}", file.display());
             editor
         }
     }
@@ -210,7 +201,7 @@ impl Typed {
                 Err(SplitError::OpenQuote(_)) => {}
                 Err(error) => {
                     pending.clear();
-                    eprintln!("error: {error}");
+                    errln!("error: {error}");
                 }
                 Ok(statements) => {
                     pending.clear();
@@ -232,7 +223,7 @@ impl Typed {
                     continue;
                 }
                 Parsed::Mistake(mistake) => {
-                    eprintln!("error: {mistake}");
+                    errln!("error: {mistake}");
                     return Ok(Ended::Early);
                 }
                 Parsed::Statement(statement) => statement,
@@ -274,7 +265,7 @@ impl Typed {
         };
         let ended = match result {
             None => {
-                eprintln!("{}", session.interrupted(name));
+                errln!("{}", session.interrupted(name));
                 Ended::Early
             }
             Some(Ok(Reply::Exit)) => return Ok(Ended::Leaving),
@@ -283,13 +274,13 @@ impl Typed {
                 Ended::Done
             }
             Some(Err(error)) => {
-                eprintln!("error: {error}");
+                errln!("error: {error}");
                 Ended::Early
             }
         };
         if self.shows_timing {
             let elapsed = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-            eprintln!("{}", micros(elapsed));
+            errln!("{}", micros(elapsed));
         }
         Ok(ended)
     }
@@ -297,7 +288,7 @@ impl Typed {
     /// Repeats the last line until Ctrl-C, or until a statement fails.
     async fn watch(&self, session: &mut Session, every: Duration) -> Result<(), Failure> {
         if self.last.is_empty() {
-            eprintln!("error: there is no line yet to repeat");
+            errln!("error: there is no line yet to repeat");
             return Ok(());
         }
         outln!("every {}, Ctrl-C ends it", crate::parse::to_duration(every));

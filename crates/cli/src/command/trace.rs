@@ -113,7 +113,7 @@ impl TraceArguments {
             return print_json(&json!({ "ok": ran.outcome.is_ok(), "answers": answers, "trace": sequence }));
         }
         for answer in &ran.answers {
-            super::shell::write(answer)?;
+            crate::output::write(answer)?;
         }
         outln!("\n{}", sequence::draw(sequence, terminal_columns()));
         Ok(())

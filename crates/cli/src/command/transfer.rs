@@ -14,7 +14,7 @@ use serde_json::json;
 use super::Common;
 use super::backup::{failure, telling};
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::output::{print_json, thousands};
+use crate::output::{Piped, print_json, thousands};
 use crate::runtime::block_on;
 
 /// A kind of rows.
@@ -110,9 +110,16 @@ impl ExportArguments {
         let prefix = self.prefix.as_bytes();
         let cut = db.cut(&self.keyspace, Duration::from_secs(self.patience)).await?;
         let Some(path) = &self.file else {
-            let mut to = BufWriter::new(std::io::stdout());
-            transfer::export(&cut, rows, prefix, &mut to, tell).await.map_err(failure)?;
-            return Ok(Verdict::Good);
+            let mut to = BufWriter::new(Piped::new());
+            let exported = transfer::export(&cut, rows, prefix, &mut to, tell).await;
+            // `quorate export … | head` is no mistake.
+            let is_left = to.get_ref().is_left();
+            // Nothing is left to write to a reader that has gone, nor to be told when this is dropped.
+            drop(to.into_parts());
+            return match exported {
+                Err(_) if is_left => Ok(Verdict::Good),
+                exported => exported.map(|_| Verdict::Good).map_err(failure),
+            };
         };
         // An earlier file is whole until the new one is.
         let cannot = |doing: &str, error: std::io::Error| {
@@ -136,7 +143,7 @@ impl ExportArguments {
                 "bytes": exported.bytes,
             }))?;
         } else {
-            eprintln!("{} rows are in {}", thousands(exported.entries), path.display());
+            errln!("{} rows are in {}", thousands(exported.entries), path.display());
         }
         Ok(Verdict::Good)
     }
@@ -172,7 +179,7 @@ impl ImportArguments {
                 "error": stopped.as_ref().map(ToString::to_string),
             }))?;
         } else {
-            eprintln!(
+            errln!(
                 "{} entries are committed, and everything up to line {}",
                 thousands(written.entries),
                 thousands(lines)

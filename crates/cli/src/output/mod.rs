@@ -11,7 +11,7 @@ mod table;
 pub(crate) use command::WithCommand;
 pub(crate) use patience::say_if_slow;
 pub(crate) use progress::Progress;
-pub(crate) use standard::{failure, print};
+pub(crate) use standard::{Piped, failure, print, tell, write};
 pub(crate) use table::{Align, Table, terminal_columns};
 
 /// A number with its thousands apart: `1 234 567`.

@@ -41,9 +41,9 @@ fn talk(silence: Duration, ended: &Receiver<()>, how_far: impl Fn() -> String) {
             progress.now(how_far());
         }
     } else {
-        eprintln!("{}", how_far());
+        errln!("{}", how_far());
         while still_at_work(RENEWAL_ELSEWHERE) {
-            eprintln!("{}", how_far());
+            errln!("{}", how_far());
         }
     }
 }

@@ -39,8 +39,8 @@ impl Progress {
     /// Says a landmark: it stays.
     pub(crate) fn say(&self, text: impl AsRef<str>) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{}", text.as_ref())),
-            None => eprintln!("{}", text.as_ref()),
+            Some(bar) => bar.suspend(|| errln!("{}", text.as_ref())),
+            None => errln!("{}", text.as_ref()),
         }
     }
 

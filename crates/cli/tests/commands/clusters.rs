@@ -250,6 +250,28 @@ fn statements_mean_the_same_within_a_transaction_and_bytes_come_back(dev: &Dev) 
     assert_eq!(lines[3]["statement"], "delete");
 }
 
+/// Readers such as `head` leave before the end.
+fn readers_may_leave(dev: &Dev) {
+    let without_reader = || std::io::pipe().unwrap().1;
+    for arguments in [
+        &["shell", "-k", "accounts", "-e", "scan; scan"][..],
+        &["shell", "-k", "accounts", "--json", "-e", "scan"],
+        &["export", "accounts"],
+        &["keyspace", "show", "accounts"],
+    ] {
+        let mut command = quorate();
+        command.args(arguments).args(["--connect", &dev.address]).stdout(without_reader());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let is_silent = said.is_empty() || arguments[0] == "export" && said.starts_with("exporting");
+        assert!(output.status.success() && is_silent, "{arguments:?}: {output:?}");
+        let mut command = quorate();
+        command.args(arguments).args(["--connect", &dev.address]);
+        let status = command.stdout(without_reader()).stderr(without_reader()).status().unwrap();
+        assert!(status.success(), "{arguments:?}: {status}");
+    }
+}
+
 fn keyspaces_are_created_if_absent(dev: &Dev) {
     let create = |more: &[&str]| {
         let words = ["keyspace", "create", "kept", "--if-absent", "--connect", &dev.address];
@@ -306,6 +328,7 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
     assert!(swept().out.contains("(absent)\n"), "{}", expiring.out);
 
     keyspaces_are_created_if_absent(&dev);
+    readers_may_leave(&dev);
     let aborted = dev.shell("begin; put alice 0; abort; get alice");
     assert!(aborted.out.ends_with("aborted\n60\n"), "{}", aborted.out);
     let asked = dev.shell("put carol 1; token");

@@ -119,6 +119,29 @@ fn a_reader_that_goes_before_the_end_is_no_mistake() {
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// A pipe that nobody reads.
+fn without_reader() -> std::io::PipeWriter {
+    std::io::pipe().unwrap().1
+}
+
+#[test]
+fn nothing_panics_where_nobody_reads_output_or_errors() {
+    for arguments in [&["completions", "bash"][..], &["man"], &["sim", "--list-plants"]] {
+        let output = crate::quorate().args(arguments).stdout(without_reader()).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}");
+    }
+    for (arguments, code) in [
+        (&["completions", "bash"][..], 0),
+        (&["keyspace", "list", "--connect", "127.0.0.1:1"], 1),
+        (&["bench", "nothing-like-it"], 2),
+    ] {
+        let mut command = crate::quorate();
+        let status =
+            command.args(arguments).stdout(without_reader()).stderr(without_reader()).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{arguments:?}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_standard_output_that_is_full_is_a_failure() {

@@ -75,7 +75,7 @@ impl Action {
                     print_json(&told)?;
                 } else {
                     outln!("{}", secret.reveal());
-                    eprintln!("token {id} of user {user} is shown this one time: keep it, or revoke it");
+                    errln!("token {id} of user {user} is shown this one time: keep it, or revoke it");
                 }
             }
             Action::List { .. } => {

@@ -38,7 +38,7 @@ pub(super) fn run(rounds: u64, json: bool) -> Outcome {
         // The one that comes first changes, too.
         for is_secured in [number % 2 == 1, number % 2 == 0] {
             let cost = measure(&words, is_secured)?;
-            eprintln!(
+            errln!(
                 "{}: {:.2} µs/txn of servers, {:.2} of the client, {:.0} txn/s",
                 if is_secured { "tls  " } else { "plain" },
                 cost.server_cpu_us_per_txn,

@@ -25,11 +25,11 @@ pub(super) fn explain(
         writer.shrunk(history, *level, report).map_err(failed)?;
     }
     if writer.written.is_empty() {
-        eprintln!("nothing to explain: no level was found to be violated");
+        errln!("nothing to explain: no level was found to be violated");
     } else {
-        eprintln!("written to {}:", directory.display());
+        errln!("written to {}:", directory.display());
         for (name, what) in &writer.written {
-            eprintln!("  {name}  {what}");
+            errln!("  {name}  {what}");
         }
     }
     Ok(())
@@ -63,7 +63,7 @@ impl Writer<'_> {
         let start = Instant::now();
         let how_far = || format!("shrinking the history at {level}: {} s", start.elapsed().as_secs());
         let Some(shrunk) = say_if_slow(how_far, || shrink(history, level, report)) else {
-            eprintln!("{level}: no small part of the history was found that fails by itself");
+            errln!("{level}: no small part of the history was found that fails by itself");
             return Ok(());
         };
         let Some(anomaly) = shrunk.report.anomalies.first() else { return Ok(()) };

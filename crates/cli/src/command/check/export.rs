@@ -46,7 +46,7 @@ impl Export {
                 ExportError::Io(error) => failed(&error),
             }
         })?;
-        eprintln!("written for {} to {}; left out: {left_out}", self.format, path.display());
+        errln!("written for {} to {}; left out: {left_out}", self.format, path.display());
         Ok(())
     }
 }

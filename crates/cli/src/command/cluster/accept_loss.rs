@@ -78,7 +78,7 @@ pub(super) async fn run(
         )));
     }
     for plan in &plans {
-        eprintln!("{}", consequences(plan));
+        errln!("{}", consequences(plan));
     }
     if !confirm {
         return Err(Failure::usage("nothing was done: repeat the command with --confirm to accept this"));

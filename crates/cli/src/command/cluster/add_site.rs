@@ -27,7 +27,7 @@ pub(super) async fn run(db: &Database, site: &str, keyspaces: &[String], json: b
         let mut is_told = false;
         let progress = |_: &SiteJoin| {
             if !std::mem::replace(&mut is_told, true) {
-                eprintln!("{name}: {site:?} joins; waiting until it has all data");
+                errln!("{name}: {site:?} joins; waiting until it has all data");
             }
         };
         joins.push((name, db.add_site(name, site, PATIENCE, progress).await?));

@@ -36,7 +36,7 @@ pub(super) async fn run(db: &Database, asked: Asked<'_>, json: bool) -> Outcome 
     let definition = keyspace.definition();
     let others = others(&definition, asked.shard).map_err(Failure::usage)?;
     let up = up(&survey(db).await?, asked.shard);
-    eprintln!("{}", consequences(asked.keyspace, asked.shard, &others));
+    errln!("{}", consequences(asked.keyspace, asked.shard, &others));
     if !up.is_empty() && !asked.force {
         return Err(Failure::failed(format!(
             "replicas of it are up, on nodes {}: bring the shard back instead (`quorate cluster status`); or stop these \

@@ -36,7 +36,7 @@ pub(super) async fn run(db: &Database, asked: Asked<'_>, json: bool) -> Outcome 
         )));
     }
     let names: Vec<&str> = concerned.iter().map(|(name, _)| name.as_str()).collect();
-    eprintln!("{}", consequences(asked.site, &names));
+    errln!("{}", consequences(asked.site, &names));
     if !asked.abandon {
         return Err(Failure::usage(
             "nothing was done: a site that is only cut off comes back by itself. Repeat the command with --abandon to see how it is removed",
@@ -58,7 +58,7 @@ pub(super) async fn run(db: &Database, asked: Asked<'_>, json: bool) -> Outcome 
         let mut is_told = false;
         let progress = |_: &SiteRemoval| {
             if !std::mem::replace(&mut is_told, true) {
-                eprintln!("{name}: removed; waiting until the other sites have agreed on what is kept of it");
+                errln!("{name}: removed; waiting until the other sites have agreed on what is kept of it");
             }
         };
         removals.push((name, db.remove_site(name, asked.site, PATIENCE, progress).await?));

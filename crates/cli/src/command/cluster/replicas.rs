@@ -61,7 +61,7 @@ async fn change_one(
     let progress = |progress: &quorate::ChangeProgress| {
         if said != progress.waits_for {
             let step = if progress.is_defined { "waiting" } else { "not yet" };
-            eprintln!("{name}, epoch {}, {step}: {}", progress.epoch, progress.waits_for.join("; "));
+            errln!("{name}, epoch {}, {step}: {}", progress.epoch, progress.waits_for.join("; "));
             said.clone_from(&progress.waits_for);
         }
     };

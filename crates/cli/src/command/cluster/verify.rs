@@ -73,7 +73,7 @@ async fn telling<T>(wanted: &[&Definition], work: impl AsyncFnOnce(&(dyn Fn(HowF
             Ok(done) => return done,
             Err(_) => {
                 if let Ok(far) = far.lock() {
-                    eprintln!("verifying: {far}");
+                    errln!("verifying: {far}");
                 }
             }
         }

@@ -73,7 +73,7 @@ impl Drop for Aside {
     fn drop(&mut self) {
         let kept_back = KEPT_BACK.take();
         if std::thread::panicking() {
-            eprintln!("{}", kept_back.unwrap_or_default());
+            errln!("{}", kept_back.unwrap_or_default());
         }
     }
 }
