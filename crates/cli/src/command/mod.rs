@@ -34,8 +34,8 @@ use quorate::{Certificates, Credential, Database};
 use crate::exit::{Failure, Outcome};
 
 pub(crate) use drops::{DropArguments, UndropArguments};
-pub(crate) use index::{Acted, IndexAction, lines as index_lines};
-pub(crate) use keyspace::{CreateArguments, created_lines, definition_lines};
+pub(crate) use index::{Acted, IndexAction, lines as index_lines, to_json as index_json};
+pub(crate) use keyspace::{CreateArguments, created_json, created_lines, definition_lines, to_json};
 
 /// Where servers listen unless told otherwise.
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:7400";

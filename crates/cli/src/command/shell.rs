@@ -15,7 +15,9 @@ use super::ConnectArguments;
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{micros, write};
 use crate::runtime::block_on;
-use crate::shell::{Completion, Form, Parsed, Reply, Session, Setting, SplitError, Statement, Word, split};
+use crate::shell::{
+    Completion, Form, Parsed, Reply, Session, Setting, SplitError, Statement, Word, help, split,
+};
 
 /// How many lines are remembered from one shell to the next.
 const HISTORY_LINES: usize = 10_000;
@@ -96,7 +98,7 @@ async fn run_text(session: &mut Session, text: &str, form: Form) -> Outcome {
     let statements = split(text).map_err(Failure::failed)?;
     for words in statements {
         match Statement::parse(&words) {
-            Parsed::Help(text) => outln!("{text}"),
+            Parsed::Help(text) => write(&help(&text, form))?,
             Parsed::Mistake(mistake) => return Err(Failure::failed(mistake)),
             Parsed::Statement(statement) => {
                 let name = statement.name();
@@ -219,7 +221,7 @@ impl Typed {
         for words in &line {
             let statement = match Statement::parse(words) {
                 Parsed::Help(text) => {
-                    outln!("{text}");
+                    write(&help(&text, self.form))?;
                     continue;
                 }
                 Parsed::Mistake(mistake) => {

@@ -46,10 +46,24 @@ pub(crate) enum Answer {
     Outcome(Outcome),
     /// The keyspaces.
     Keyspaces(Vec<(String, Isolation)>),
-    /// A keyspace: its name, and lines about it.
-    Keyspace { name: String, lines: String },
+    /// A keyspace, or its indexes: lines about it, and the same for programs.
+    Described { lines: String, fields: Map<String, Json> },
     /// A sentence.
     Text(String),
+}
+
+/// The fields about a keyspace beside those of the answer: its name is that of the keyspace.
+pub(crate) fn keyspace_fields(described: Json) -> Map<String, Json> {
+    let Json::Object(mut fields) = described else { return Map::new() };
+    if let Some(name) = fields.remove("name") {
+        fields.insert("keyspace".to_owned(), name);
+    }
+    fields
+}
+
+/// The bytes of a text that explains a statement.
+pub(crate) fn help(text: &str, form: Form) -> Vec<u8> {
+    Answer::Text(text.to_owned()).write("help", form)
 }
 
 /// A key that is left out was absent, or its value was over, when it was read.
@@ -116,7 +130,7 @@ impl Answer {
                 let line = |(name, isolation): &(String, Isolation)| format!("{name} ({isolation})");
                 keyspaces.iter().map(line).collect::<Vec<_>>().join("\n")
             }
-            Answer::Keyspace { lines, .. } => lines.clone(),
+            Answer::Described { lines, .. } => lines.clone(),
             Answer::Text(text) => text.clone(),
         }
     }
@@ -158,7 +172,7 @@ impl Answer {
                 let entry = |(name, isolation): &(String, Isolation)| json!({ "name": name, "isolation": isolation.to_string() });
                 json!({ "keyspaces": keyspaces.iter().map(entry).collect::<Vec<_>>() })
             }
-            Answer::Keyspace { name, lines } => json!({ "keyspace": name, "text": lines }),
+            Answer::Described { fields, .. } => Json::Object(fields.clone()),
             Answer::Text(text) => json!({ "text": text }),
         };
         match fields {
@@ -244,6 +258,18 @@ mod tests {
         for form in [Form::Quoted, Form::Raw] {
             assert_eq!(text(&Answer::Value(None), form), "(absent)\n");
         }
+    }
+
+    #[test]
+    fn keyspaces_and_help_are_fields_for_programs() {
+        let fields = keyspace_fields(json!({ "name": "a", "isolation": "strict", "created": true }));
+        let answer = Answer::Described { lines: "a: isolation strict\n  shard".to_owned(), fields };
+        assert_eq!(text(&answer, Form::Raw), "a: isolation strict\n  shard\n");
+        let expected = json!({ "statement": "get", "keyspace": "a", "isolation": "strict", "created": true });
+        assert_eq!(serde_json::from_str::<Json>(&text(&answer, Form::Json)).unwrap(), expected);
+        assert_eq!(help("begin\ncommit", Form::Raw), b"begin\ncommit\n");
+        let told: Json = serde_json::from_slice(&help("begin\ncommit", Form::Json)).unwrap();
+        assert_eq!(told, json!({ "statement": "help", "text": "begin\ncommit" }));
     }
 
     #[test]

@@ -8,10 +8,12 @@ use quorate::{
     Value,
 };
 
-use super::answer::Answer;
+use super::answer::{Answer, keyspace_fields};
 use super::completion::Vocabulary;
 use super::statement::{KeyspaceAction, Range, Statement, Text};
-use crate::command::{Acted, created_lines, definition_lines, index_lines};
+use crate::command::{
+    Acted, created_json, created_lines, definition_lines, index_json, index_lines, to_json,
+};
 use crate::output::Progress;
 
 /// How long a transaction may stay open between two statements of a person.
@@ -296,10 +298,12 @@ impl Session {
             KeyspaceAction::Create(create) => {
                 self.refuse_inside_transaction()?;
                 let Ensured { keyspace, is_new } = create.run(&self.db, None, |_| {}).await?;
-                let lines = created_lines(&self.db, &keyspace.definition(), is_new);
-                let name = keyspace.name().to_owned();
+                let definition = keyspace.definition();
                 self.keyspace = Some(keyspace);
-                Ok(Answer::Keyspace { name, lines })
+                Ok(Answer::Described {
+                    lines: created_lines(&self.db, &definition, is_new),
+                    fields: keyspace_fields(created_json(&self.db, &definition, is_new)),
+                })
             }
             KeyspaceAction::List => {
                 let keyspaces = self.db.list().await?.into_iter();
@@ -307,8 +311,11 @@ impl Session {
                 Ok(Answer::Keyspaces(keyspaces.collect()))
             }
             KeyspaceAction::Show { name } => {
-                let lines = definition_lines(&self.db, &self.db.keyspace(&name).await?.definition());
-                Ok(Answer::Keyspace { name, lines })
+                let definition = self.db.keyspace(&name).await?.definition();
+                Ok(Answer::Described {
+                    lines: definition_lines(&self.db, &definition),
+                    fields: keyspace_fields(to_json(&self.db, &definition)),
+                })
             }
             KeyspaceAction::Drop(drop) => {
                 self.refuse_inside_transaction()?;
@@ -321,8 +328,13 @@ impl Session {
             KeyspaceAction::Index { action } => {
                 self.refuse_inside_transaction()?;
                 match action.run(&self.db, &Progress::spinner()).await? {
-                    Acted::Done { text, .. } => Ok(Answer::Text(text)),
-                    Acted::Listed(indexes) => Ok(Answer::Text(index_lines(&indexes))),
+                    Acted::Done { text, json } => {
+                        Ok(Answer::Described { lines: text, fields: keyspace_fields(json) })
+                    }
+                    Acted::Listed(indexes) => Ok(Answer::Described {
+                        lines: index_lines(&indexes),
+                        fields: keyspace_fields(index_json(&indexes)),
+                    }),
                 }
             }
             KeyspaceAction::Undrop(undrop) => {

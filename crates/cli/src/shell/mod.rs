@@ -6,7 +6,7 @@ mod execute;
 mod statement;
 mod words;
 
-pub(crate) use answer::Form;
+pub(crate) use answer::{Form, help};
 pub(crate) use completion::Completion;
 pub(crate) use execute::{Reply, Session};
 pub(crate) use statement::{Parsed, Setting, Statement};

@@ -248,6 +248,22 @@ fn statements_mean_the_same_within_a_transaction_and_bytes_come_back(dev: &Dev) 
     assert_eq!(lines[1], serde_json::json!({ "statement": "get", "value": "{\"n\":1}" }));
     assert_eq!(lines[2]["values"], serde_json::json!([{ "key": "doc", "value": "{\"n\":1}" }]));
     assert_eq!(lines[3]["statement"], "delete");
+
+    let about = "keyspace create told --if-absent; keyspace show told; keyspace index list told; help scan; keyspace drop told";
+    let told = run(&["shell", "--connect", &dev.address, "--json", "-e", about]);
+    let lines: Vec<serde_json::Value> =
+        told.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((told.code, lines.len()), (0, 5), "{} {}", told.out, told.err);
+    for described in &lines[..2] {
+        assert_eq!((&described["statement"], &described["keyspace"]), (&"keyspace".into(), &"told".into()));
+        assert_eq!(described["isolation"], "strict");
+        assert_eq!(described["shards"][0]["replicas"].as_array().unwrap().len(), 3);
+        assert!(described.get("text").is_none(), "{described}");
+    }
+    assert_eq!((&lines[0]["created"], lines[1].get("created")), (&true.into(), None));
+    assert_eq!(lines[2]["indexes"], serde_json::json!([]));
+    let help = lines[3]["text"].as_str().unwrap();
+    assert!(lines[3]["statement"] == "help" && help.contains("--limit"), "{help}");
 }
 
 /// Readers such as `head` leave before the end.
