@@ -327,7 +327,10 @@ impl<D: Databases> Client<'_, D> {
                 Err(reply) => self.refuse(reply).await,
             };
         }
-        let Some(local) = local::find(&words[0]) else { return self.refuse(unknown_command(&words)).await };
+        let Some(local) = local::find(&words[0]) else {
+            let reply = local::left_out::reply(&words[0]).unwrap_or_else(|| unknown_command(&words));
+            return self.refuse(reply).await;
+        };
         self.state.last = local.named(&words);
         match local.check(&words) {
             Ok(()) => {}

@@ -159,20 +159,25 @@ pub(super) fn run(words: &[Bytes]) -> Reply {
     }
 }
 
+/// The names of commands, each with those of its subcommands behind it.
 fn list(named: &[Bytes]) -> Reply {
-    let all = || DOCUMENTATION.iter();
-    let bulks = |names: Vec<&&str>| Reply::Array(names.into_iter().map(Reply::bulk).collect());
+    let listed = |is_wanted: &dyn Fn(&str, &Documentation) -> bool| {
+        let all = DOCUMENTATION
+            .iter()
+            .flat_map(|(name, of)| std::iter::once((*name, of)).chain(subcommands(name)))
+            .filter(|(name, of)| is_wanted(name, of));
+        Reply::Array(all.map(|(name, _)| Reply::bulk(name)).collect())
+    };
     match named {
-        [] => bulks(all().map(|(name, _)| name).collect()),
+        [] => listed(&|_, _| true),
         [by, how, what] if is_word(by, "FILTERBY") && is_word(how, "PATTERN") => {
-            bulks(all().map(|(name, _)| name).filter(|name| matches(what, name.as_bytes())).collect())
+            listed(&|name, _| matches(what, name.as_bytes()))
         }
         [by, how, what] if is_word(by, "FILTERBY") && is_word(how, "ACLCAT") => {
             let category = format!("@{}", String::from_utf8_lossy(what));
-            let has = |of: &Documentation| of.categories.contains(&category.as_str());
-            bulks(all().filter(|(_, of)| has(of)).map(|(name, _)| name).collect())
+            listed(&|_, of| of.categories.contains(&category.as_str()))
         }
-        [by, how, _] if is_word(by, "FILTERBY") && is_word(how, "MODULE") => bulks(Vec::new()),
+        [by, how, _] if is_word(by, "FILTERBY") && is_word(how, "MODULE") => listed(&|_, _| false),
         _ => Reply::error("ERR syntax error"),
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod client;
 pub(crate) mod clients;
 pub(crate) mod documentation;
 mod key_specs;
+pub(crate) mod left_out;
 mod server;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -234,6 +234,47 @@ fn without_subcommands(value: Value) -> Value {
     }
 }
 
+/// The names that a list of commands tells, in order.
+fn names(client: &mut Client, question: &str) -> Vec<String> {
+    let Value::Array(names) = client.ask(question) else { panic!("it is a list: {question}") };
+    let text = |name| match name {
+        Value::Bulk(name) => String::from_utf8(name).unwrap(),
+        other => panic!("{question}: {other}"),
+    };
+    let mut names: Vec<String> = names.into_iter().map(text).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn commands_and_subcommands_are_listed_and_those_left_out_are_unsupported() {
+    let Some(oracle) = Oracle::start() else { return };
+    let (_gateway, address) = memory::open(1, true, Limits::default());
+    let (mut ours, mut theirs) = (Client::connect(address), Client::connect(oracle.address));
+    let is_there = names(&mut ours, "command list");
+    for name in ["client|id", "config|get", "xgroup|create", "object|encoding", "get"] {
+        assert!(is_there.iter().any(|known| known == name), "{name}");
+    }
+    for filter in ["", " filterby pattern client*", " filterby aclcat connection", " filterby aclcat write"] {
+        let question = format!("command list{filter}");
+        let mut expected = names(&mut theirs, &question);
+        expected.retain(|name| is_there.contains(name));
+        assert_eq!(names(&mut ours, &question), expected, "{question}");
+    }
+    for name in names(&mut theirs, "command list") {
+        if !is_there.contains(&name) && !name.contains('|') {
+            let reply = ours.ask(&name);
+            let beginning = format!("ERR unsupported: {}: ", name.to_uppercase());
+            assert!(matches!(&reply, Value::Error(text) if text.starts_with(&beginning)), "{name}: {reply}");
+        }
+    }
+    let Value::Error(unknown) = ours.ask("nothing-like-it") else { panic!("it is there") };
+    assert!(unknown.starts_with("ERR unknown command 'nothing-like-it'"), "{unknown}");
+    ours.ask("multi");
+    assert!(matches!(ours.ask("move a 1"), Value::Error(_)));
+    assert!(matches!(ours.ask("exec"), Value::Error(text) if text.starts_with("EXECABORT")));
+}
+
 #[test]
 fn every_command_is_described_as_redis_describes_it() {
     let Some(oracle) = Oracle::start() else { return };
