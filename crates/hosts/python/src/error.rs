@@ -60,6 +60,7 @@ impl Facts {
             Error::TooOld { token, .. } => Facts::of("TooOld").happened().named(token),
             Error::SnapshotTooOld { .. } => Facts::of("SnapshotTooOld"),
             Error::ChangeRefused { .. } => Facts::of("ChangeRefused"),
+            Error::CutLost { .. } => Facts::of("CutLost"),
             Error::ChangesUnavailable { .. } => Facts::of("ChangesUnavailable"),
             Error::ChangesTooOld { .. } => Facts::of("ChangesTooOld"),
             Error::NotServing { .. } => Facts::of("NotServing").happened(),
@@ -129,7 +130,7 @@ fn details(py: Python<'_>, failure: &Error) -> PyResult<Vec<(&'static str, Py<Py
             vec![("shard", object(py, shard.map(|shard| shard.0))?), ("retained_from", retained_from)]
         }
         Error::SnapshotTooOld { oldest } => vec![("oldest", object(py, Timestamp(*oldest))?)],
-        Error::ChangeRefused { name, reason } => {
+        Error::CutLost { name, reason } | Error::ChangeRefused { name, reason } => {
             vec![("name", object(py, name)?), ("reason", object(py, reason)?)]
         }
         Error::NotServing { name, serving, shards, waited } => vec![

@@ -18,6 +18,26 @@ fn balance(value: &Option<Value>) -> Result<i64> {
 }
 // Page ends.
 
+#[test]
+fn every_error_has_a_row_in_the_guide() {
+    let source = include_str!("../../src/error.rs");
+    let declared = source.split_once("\npub enum Error {\n").unwrap().1.split_once("\n}\n").unwrap().0;
+    // Variants are indented once, and begin with a capital; documentation and attributes do not.
+    let variant =
+        |line: &'static str| line.strip_prefix("    ").filter(|line| line.starts_with(char::is_uppercase));
+    let named = |line: &'static str| line.split([' ', '(', ',']).next().unwrap();
+    let variants: Vec<&str> = declared.lines().filter_map(variant).map(named).collect();
+    assert!(variants.len() > 20 && variants.contains(&"Conflict") && variants.contains(&"Application"));
+    let guide = include_str!("../../../../../docs/guide.md");
+    let table = guide.split_once("\n## Errors\n").unwrap().1.split_once("\n## ").unwrap().0;
+    let cells = table.lines().filter_map(|row| row.strip_prefix("| `")?.split_once(" | "));
+    let rows: Vec<&str> = cells.map(|(cell, _)| cell).collect();
+    for variant in variants {
+        let names = |row: &&str| row.split(['`', ' ', '(']).any(|word| word == variant);
+        assert_eq!(rows.iter().filter(|row| names(row)).count(), 1, "{variant} has no row of its own");
+    }
+}
+
 async fn connect(address: &str) -> Result<quorate::Database> {
     let db = quorate::connect(address).await?;
     Ok(db)

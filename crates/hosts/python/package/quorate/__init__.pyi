@@ -16,6 +16,7 @@ from quorate.errors import ChangesUnavailable as ChangesUnavailable
 from quorate.errors import Closed as Closed
 from quorate.errors import Conflict as Conflict
 from quorate.errors import Connect as Connect
+from quorate.errors import CutLost as CutLost
 from quorate.errors import Denied as Denied
 from quorate.errors import Error as Error
 from quorate.errors import Forked as Forked

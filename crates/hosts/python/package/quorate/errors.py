@@ -122,6 +122,13 @@ class SnapshotTooOld(Error):
     """The oldest timestamp that can be read."""
 
 
+class CutLost(Error):
+    """A keyspace cannot be read at one instant; nothing was changed."""
+
+    name: str = ""
+    reason: str = ""
+
+
 class ChangesUnavailable(Error):
     """The replicas of a shard do not answer a consumer of changes: call again, and nothing is missed."""
 
@@ -202,6 +209,7 @@ __all__ = [
     "Closed",
     "Conflict",
     "Connect",
+    "CutLost",
     "Denied",
     "Error",
     "Forked",
