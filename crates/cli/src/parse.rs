@@ -1,5 +1,6 @@
 //! Values of options that need more than the standard parsers.
 
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -118,6 +119,20 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Reads where to listen: an address, a name with a port, or a port alone, which is one of this machine for itself.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    }
+    let wrong = |reason: &dyn std::fmt::Display| {
+        format!("{reason}: write HOST:PORT, like 127.0.0.1:7400 or localhost:7400, or a port alone")
+    };
+    let found: Vec<SocketAddr> = text.to_socket_addrs().map_err(|error| wrong(&error))?.collect();
+    // Clients that are told a number are told the shorter one.
+    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    first.copied().ok_or_else(|| wrong(&"the name has no address"))
+}
+
 /// Reads `FROM..TO`, a range of keys; without TO it goes to the end.
 pub(crate) fn key_range(text: &str) -> Result<(String, String), String> {
     let (from, to) = text.split_once("..").ok_or("write FROM..TO, or FROM.. for everything from there")?;
@@ -176,6 +191,20 @@ mod tests {
         assert_eq!(to_hex(&[0, 255, 160]), "00ffa0");
         for text in ["0", "0g", "+1", "é", "0x00"] {
             assert!(hex(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_numbers_names_or_ports() {
+        let read = |text| address(text).map(|address| address.to_string());
+        for text in ["127.0.0.1:7400", "[::1]:7400", "0.0.0.0:0"] {
+            assert_eq!(read(text), Ok(text.to_owned()));
+        }
+        assert_eq!(read("6390"), Ok("127.0.0.1:6390".to_owned()));
+        let local = address("localhost:6390").unwrap();
+        assert!(local.ip().is_loopback() && local.port() == 6390, "{local}");
+        for wrong in ["", "localhost", "127.0.0.1", "127.0.0.1:70000", "70000", "-1", ":"] {
+            assert!(read(wrong).is_err_and(|told| told.contains("HOST:PORT")), "{wrong}");
         }
     }
 

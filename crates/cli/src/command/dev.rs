@@ -20,6 +20,7 @@ use super::sweeping::sweep;
 use super::{DEFAULT_ADDRESS, doors};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Table};
+use crate::parse;
 use crate::runtime::{block_on, log_to_file, stop_signal};
 
 /// Run a development cluster that stays up: several sites in one process.
@@ -32,6 +33,7 @@ Examples:
   quorate dev --sites 5 --listen 127.0.0.1:9000 --http 127.0.0.1:9100
   quorate dev --http 127.0.0.1:7480        curl http://127.0.0.1:7480/v1/keyspaces, and the console at http://127.0.0.1:7480/
   quorate dev --tls certificates           with certificates, made there if they are missing, and TLS everywhere
+  quorate dev --redis 6390 --http 7480     doors at these ports of this machine
   quorate dev --redis                      any Redis client at 127.0.0.1:6379; SELECT 0 is the keyspace redis
 
 Ctrl-C stops it in good order.")]
@@ -46,14 +48,14 @@ pub(crate) struct DevArguments {
     #[arg(long, value_name = "MATRIX|none", default_value = "none")]
     wan: String,
     /// Where the first node listens; the others take the ports after it.
-    #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADDRESS)]
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADDRESS, value_parser = parse::address)]
     listen: SocketAddr,
     /// Where the first node serves HTTP and JSON at /v1, the console at /, and its /metrics, /health and /status; the other nodes take the ports after it for
     /// these, and the first one the port after theirs.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse::address)]
     http: Option<SocketAddr>,
     /// Where the first node serves clients of Redis, by default 127.0.0.1:6379: creates the serializable keyspace `redis`, which is database 0.
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = doors::REDIS_ADDRESS)]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = doors::REDIS_ADDRESS, value_parser = parse::address)]
     redis: Option<SocketAddr>,
     /// Over how many event loops each node spreads its replicas: `auto`, or a number.
     #[arg(long, value_name = "N", default_value_t)]

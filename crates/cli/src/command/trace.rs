@@ -115,7 +115,7 @@ impl TraceArguments {
         for answer in &ran.answers {
             crate::output::write(answer)?;
         }
-        outln!("\n{}", sequence::draw(sequence, terminal_columns()));
+        outln!("\n{}", sequence::draw(sequence, ran.outcome.is_err(), terminal_columns()));
         Ok(())
     }
 }

@@ -11,8 +11,8 @@ const LANE_MAX: usize = 22;
 /// and at least so many, however many there are.
 const LANE_MIN: usize = 14;
 
-/// Draws a sequence for a terminal of so many columns, if that is known.
-pub(crate) fn draw(sequence: &Sequence, columns: Option<usize>) -> String {
+/// Draws a sequence for a terminal of so many columns, if that is known. What has failed says so in sentences, which stand behind the time.
+pub(crate) fn draw(sequence: &Sequence, has_failed: bool, columns: Option<usize>) -> String {
     let lanes = sequence.participants.len();
     let room = columns
         .map_or(LANE_MAX, |columns| columns.saturating_sub(TIME_COLUMNS + LANE_MIN / 2) / lanes.max(1));
@@ -39,13 +39,12 @@ pub(crate) fn draw(sequence: &Sequence, columns: Option<usize>) -> String {
         lines.push(row(event, lanes, lane));
     }
     let took = time(sequence.took_seconds);
-    lines.push(format!(
-        "\n{} after {} ({}, {})",
-        sequence.outcome,
-        took.trim(),
-        sequence.keyspace,
-        sequence.isolation
-    ));
+    let Sequence { outcome, keyspace, isolation, .. } = sequence;
+    let after = format!("after {} ({keyspace}, {isolation})", took.trim());
+    lines.push(match has_failed {
+        true => format!("\n{after}: {outcome}"),
+        false => format!("\n{outcome} {after}"),
+    });
     lines.join("\n")
 }
 
@@ -144,7 +143,7 @@ mod tests {
 
     #[test]
     fn time_runs_down_and_each_replica_has_a_lane() {
-        let drawn = draw(&sequence(), Some(80));
+        let drawn = draw(&sequence(), false, Some(80));
         let rows: Vec<Vec<char>> = drawn.lines().map(|line| line.chars().collect()).collect();
         assert!(drawn.contains("├── PREPARE ─"), "{drawn}");
         for (row, at, mark) in [(2, 11, '│'), (3, 33, '►'), (4, 55, '►'), (5, 55, '┤'), (5, 11, '◄')]
@@ -154,13 +153,16 @@ mod tests {
         assert!(drawn.contains("◄── VOTE OK ─"), "{drawn}");
         assert!(drawn.contains("node 1, europe"), "{drawn}");
         assert!(drawn.ends_with("committed after 111.20 ms (accounts, strict)"), "{drawn}");
+        let failed = Sequence { outcome: "it was left open: end it".to_owned(), ..sequence() };
+        let drawn = draw(&failed, true, Some(80));
+        assert!(drawn.ends_with("\nafter 111.20 ms (accounts, strict): it was left open: end it"), "{drawn}");
     }
 
     #[test]
     fn lanes_are_narrow_where_there_are_many() {
         let mut wide = sequence();
         wide.participants = (0..9).map(|_| wide.participants[1].clone()).collect();
-        let drawn = draw(&wide, Some(80));
+        let drawn = draw(&wide, false, Some(80));
         assert!(drawn.lines().all(|line| width(line) <= TIME_COLUMNS + 9 * LANE_MIN + 8), "{drawn}");
         let long = SequenceEvent { name: "x".repeat(300), ..sequence().events[1].clone() };
         assert!(width(&row(&long, 2, LANE_MIN)) < 60);

@@ -150,7 +150,7 @@ pub(crate) enum Statement {
         #[arg(long)]
         to: Option<String>,
         /// At most so many keys.
-        #[arg(long, default_value_t = 100)]
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
     },
     /// Begin a transaction.
@@ -248,7 +248,7 @@ pub(crate) struct Range {
     #[arg(default_value = "")]
     pub(crate) to: Text,
     /// At most so many keys.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
 }
 
@@ -445,6 +445,9 @@ mod tests {
             "{find:?}"
         );
         for wrong in [
+            "scan --limit 0",
+            "scan-now a b --limit 0",
+            "find by-age 30 --limit 0",
             "find by-age",
             "find by-age 30 --to 5",
             "keyspace index create a b",
