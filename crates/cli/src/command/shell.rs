@@ -39,7 +39,7 @@ Examples:
   quorate shell -k accounts --json -e 'scan' | jq -r '.values[].key'
   quorate shell --connect 10.0.0.1:7400,10.0.0.2:7400 < statements.txt
 
-Statements: begin, get K, put K V, delete K, increment K [N], append K V, scan [FROM [TO]] [--limit N], commit, abort,
+Statements: begin, get K, put K V, delete K, increment K [N], decrement K [N], append K V, scan [FROM [TO]] [--limit N], commit, abort,
 read, read-at, read-stale, read-now, scan-at, scan-stale, scan-now, token, outcome TOKEN, use NAME,
 keyspace create NAME --isolation I [--shards N] [--sites a,b,c] [--if-absent], keyspace list|show|drop|undrop, help, exit; at a terminal
 timing, json and watch [1s]. A statement outside begin and commit is a transaction of its own.

@@ -16,7 +16,7 @@ const KEYS_MAX: u32 = 20;
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The statements whose second and further words are keys.
-const ABOUT_KEYS: [&str; 14] = [
+const ABOUT_KEYS: [&str; 17] = [
     "get",
     "mget",
     "read",
@@ -29,6 +29,9 @@ const ABOUT_KEYS: [&str; 14] = [
     "increment",
     "incr",
     "incrby",
+    "decrement",
+    "decr",
+    "decrby",
     "append",
     "scan",
 ];

@@ -80,7 +80,7 @@ impl Session {
                 "interrupted; the transaction may or may not have committed{}",
                 ask.unwrap_or_default()
             ),
-            "put" | "delete" | "increment" | "append" if self.transaction.is_none() => {
+            "put" | "delete" | "increment" | "decrement" | "append" if self.transaction.is_none() => {
                 "interrupted; it may or may not have been committed: read before you repeat it".to_owned()
             }
             "keyspace" => "interrupted; what was begun may still be done: `keyspace list` tells".to_owned(),
@@ -110,6 +110,12 @@ impl Session {
             Statement::Ttl { key } => self.ttl(&key).await?,
             Statement::Delete { key } => self.delete(key).await?,
             Statement::Increment { key, by, at_least } => self.increment(key, by, at_least).await?,
+            Statement::Decrement { key, by, at_least } => {
+                let by = by
+                    .checked_neg()
+                    .ok_or_else(|| Error::application("the number does not fit into 64 bits"))?;
+                self.increment(key, by, at_least).await?
+            }
             Statement::Append { key, value } => self.append(key, value).await?,
             Statement::Scan { range } => Answer::Page { page: self.scan(range).await?, at: None },
             Statement::ScanAt { timestamp, range: Range { from, to, limit } } => {

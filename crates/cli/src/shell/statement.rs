@@ -96,6 +96,18 @@ pub(crate) enum Statement {
         #[arg(long, value_name = "NUMBER")]
         at_least: Option<i64>,
     },
+    /// Subtract from the number that a key holds in decimal digits; an absent key counts as zero.
+    #[command(allow_hyphen_values = true, aliases = ["decr", "decrby"])]
+    Decrement {
+        /// The key.
+        key: Text,
+        /// The subtrahend.
+        #[arg(default_value_t = 1)]
+        by: i64,
+        /// Subtract only if the key holds this number or a greater one before.
+        #[arg(long, value_name = "NUMBER")]
+        at_least: Option<i64>,
+    },
     /// Add text at the end of the value of a key; an absent key counts as empty.
     #[command(allow_hyphen_values = true)]
     Append {
@@ -312,6 +324,7 @@ impl Statement {
             Statement::Ttl { .. } => "ttl",
             Statement::Delete { .. } => "delete",
             Statement::Increment { .. } => "increment",
+            Statement::Decrement { .. } => "decrement",
             Statement::Append { .. } => "append",
             Statement::Scan { .. } => "scan",
             Statement::ScanAt { .. } => "scan-at",
@@ -408,6 +421,11 @@ mod tests {
         let is_bounded =
             matches!(bounded, Parsed::Statement(Statement::Increment { by: -3, at_least: Some(-2), .. }));
         assert!(is_bounded, "{bounded:?}");
+        assert!(matches!(parse("decr a"), Parsed::Statement(Statement::Decrement { by: 1, .. })));
+        let down = parse("decrement stock 3 --at-least 3");
+        let is_down =
+            matches!(down, Parsed::Statement(Statement::Decrement { by: 3, at_least: Some(3), .. }));
+        assert!(is_down, "{down:?}");
         let append = parse("append log 'one; two'");
         assert!(
             matches!(append, Parsed::Statement(Statement::Append { value, .. }) if value.0 == b"one; two")

@@ -221,7 +221,13 @@ fn statements_mean_the_same_within_a_transaction_and_bytes_come_back(dev: &Dev) 
         let is_told = refused.err.contains("the key holds 1, which is not at least 3");
         assert!(refused.code == 1 && is_told, "{}", refused.err);
     }
-    assert_eq!(dev.shell("get stock; del stock").out, "1\nok\n");
+    assert_eq!(
+        dev.shell("get stock; decr stock; decrement stock 2; begin; decr stock 2; abort").out,
+        "1\n0\n-2\nbegun\n-4\naborted\n"
+    );
+    let least = dev.shell(&format!("decr stock {}", i64::MIN));
+    assert!(least.code == 1 && least.err.contains("64 bits"), "{}", least.err);
+    assert_eq!(dev.shell("get stock; del stock").out, "-2\nok\n");
 
     let bytes = dev.shell(
         "set \"k\\xff\" \"\\x00\\xfe\"; scan \"k\\xff\" l; read-stale 50ms \"k\\xff\"; del \"k\\xff\"",
