@@ -26,6 +26,7 @@ mod shell;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 /// Small allocations on every path of a transaction: the system allocator costs a tenth of the throughput.
 #[global_allocator]
@@ -53,8 +54,14 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    exit::code(arguments.command.run())
+    match Arguments::try_parse() {
+        Ok(arguments) => exit::code(arguments.command.run()),
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+            out!("{}", output::help::rendered(&error.render()));
+            exit::code(Ok(exit::Verdict::Good))
+        }
+        Err(error) => error.exit(),
+    }
 }
 
 #[cfg(test)]

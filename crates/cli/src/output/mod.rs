@@ -3,6 +3,7 @@
 #[macro_use]
 mod standard;
 mod command;
+pub(crate) mod help;
 mod patience;
 mod progress;
 pub(crate) mod sequence;

@@ -6,6 +6,7 @@ use quorate::{Isolation, Key, Outcome, Page, StepAnswer, Timestamp, Token, Value
 use serde_json::{Map, Value as Json, json};
 
 use super::words::quoted;
+use crate::output::help::fitted;
 use crate::parse::to_duration;
 
 /// For whom answers are written.
@@ -63,7 +64,8 @@ pub(crate) fn keyspace_fields(described: Json) -> Map<String, Json> {
 
 /// The bytes of a text that explains a statement.
 pub(crate) fn help(text: &str, form: Form) -> Vec<u8> {
-    Answer::Text(text.to_owned()).write("help", form)
+    let text = if form == Form::Json { text.to_owned() } else { fitted(text) };
+    Answer::Text(text).write("help", form)
 }
 
 /// A key that is left out was absent, or its value was over, when it was read.

@@ -74,6 +74,14 @@ fn every_command_explains_itself_with_examples() {
 }
 
 #[test]
+fn help_fits_80_columns_where_there_is_no_terminal() {
+    let help = run(&["bench", "--help"]).out;
+    let options = help.split_once("Options:\n").unwrap().1.split_once("\n\n").unwrap().0;
+    assert!(options.lines().count() > 40 && options.lines().all(|line| line.chars().count() <= 80), "{help}");
+    assert!(help.contains("Examples:\n  quorate bench"), "{help}");
+}
+
+#[test]
 fn the_example_configuration_is_printed() {
     let run = run(&["server", "--print-config"]);
     assert_eq!(run.code, 0);
