@@ -83,7 +83,9 @@ fn all_are_heard(doors: &Doors, publishers: &[usize], subscribers: &mut [Client]
     for attempt in 0..ATTEMPTS {
         publish_at_once(doors, publishers, attempt);
         let hear = |subscriber| hears_all(subscriber, publishers.len(), attempt, what);
-        if subscribers.iter_mut().map(hear).fold(true, |all, one| all && one) {
+        // Each is asked, so that none has an earlier attempt before it.
+        let heard: Vec<bool> = subscribers.iter_mut().map(hear).collect();
+        if heard.into_iter().all(|is_heard| is_heard) {
             return;
         }
     }
