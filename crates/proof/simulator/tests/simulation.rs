@@ -41,6 +41,14 @@ fn consumers_of_changes_are_told_what_has_committed() {
     assert!(told.seeds >= 3 && told.times > 200, "{told:?}");
 }
 
+/// A replica drops versions only once it has taken back all of its log: pages of a snapshot say from where on it retains versions, and its floor was
+/// raised between them.
+#[test]
+fn a_replica_that_comes_back_tells_consumers_what_it_told_before() {
+    let faults = Faults::Named(vec![Fault::NodeCrashes, Fault::PowerLoss]);
+    assert_eq!(violations(&Options { faults, repeat_every: 0, ..Options::new(14..=14) }), [""; 0]);
+}
+
 /// Where values are makes no difference to anybody, as long as they can be read; else a replica restarts.
 #[test]
 fn replicas_keep_values_outside_of_memory() {

@@ -156,15 +156,23 @@ pub trait Member<O: Operations>:
     }
 
     /// Rebuilds the member from its records.
+    ///
+    /// A floor drops transactions from the record where it was raised: else everything that has ended since the last snapshot would be in
+    /// memory at once. Before the restart they may have been dropped later; nothing that was written down meanwhile needs them, because a
+    /// transaction that has ended below the floor is settled from then on. Versions wait for the end: pages of a snapshot may still come, which
+    /// say from where on versions are retained.
     fn rebuild(&mut self, beginning: Beginning<impl Iterator<Item = Kept<O, Self::Record>>>) {
         let restarted = beginning.restarted;
         for record in beginning.records {
             self.parts().state.shortening.note_restored(record.as_ref().ok());
+            let raises_floor = matches!(record, Ok(Fact::FloorRaised(_)));
             match record {
                 Ok(fact) => self.restore_fact(fact),
                 Err(own) => self.restore_own(own),
             }
             self.on_restored();
+            let forgets = raises_floor && !self.ir().makes(Mistake::CollectsNothing);
+            while forgets && self.parts().ir.collect(COLLECTED_AT_REST_MAX) {}
         }
         self.on_rebuilt();
         if restarted {
