@@ -159,8 +159,8 @@ pub(crate) fn note(report: &mut SeedReport, invariant: Invariant, finding: Findi
 /// So long healing may take in a seed of the usual length, where a session has so many transactions as [`PER_SESSION`] says or fewer.
 pub(crate) const HEALING_MAX: Duration = Duration::from_secs(120);
 
-/// A session that has more transactions has as much longer for them. Few clients have all of them, one after the other, and where clocks are far apart each
-/// waits.
+/// A session that has more transactions has as much longer for them, and so has a client that writes indexes or values that expire. Few clients have all of
+/// them, one after the other, and where clocks are far apart each waits.
 const PER_SESSION: u64 = 60;
 
 /// An ended transaction must be forgotten within this time: a floor lags by some seconds, and it takes two floors to forget what
@@ -214,11 +214,12 @@ impl<S: System> Simulation<S> {
         let length = cluster.scenario.length;
         let next_sample = (length > 1).then_some(Instant::START);
         let Scenario { transactions, .. } = cluster.scenario;
-        let turns = transactions.div_ceil(length * cluster.scenario.sessions() as u64).div_ceil(PER_SESSION);
-        let healing_max = HEALING_MAX * (length * turns.max(1)) as u32;
         let consumers = Consumers::new(&cluster);
         let backups = Backups::new(&cluster);
         let clients = Clients::new(&mut cluster, workload);
+        let in_a_row = transactions.div_ceil(length * cluster.scenario.sessions() as u64);
+        let turns = in_a_row.max(clients.indexing_in_a_row()).div_ceil(PER_SESSION);
+        let healing_max = HEALING_MAX * (length * turns.max(1)) as u32;
         let injector = Injector::new(&mut cluster, faults);
         cluster.world.set_alarm(POLL_INTERVAL, Alarm::Poll);
         Simulation {

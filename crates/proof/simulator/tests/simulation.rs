@@ -41,6 +41,13 @@ fn consumers_of_changes_are_told_what_has_committed() {
     assert!(told.seeds >= 3 && told.times > 200, "{told:?}");
 }
 
+/// One client runs all transactions of indexes, one after the other, over links that are slow: it needs longer, and nothing is stuck.
+#[test]
+fn a_client_that_has_all_the_work_has_the_time_for_it() {
+    let options = Options { faults: Faults::Swarm, repeat_every: 0, ..Options::new(59..=59) };
+    assert_eq!(violations(&options), [""; 0]);
+}
+
 /// A replica drops versions only once it has taken back all of its log: pages of a snapshot say from where on it retains versions, and its floor was
 /// raised between them.
 #[test]

@@ -11,6 +11,11 @@ impl Clients {
         (0..self.slots.len()).filter(has_sessions).collect()
     }
 
+    /// How many transactions of indexes, or of values that expire, a client has to run one after the other.
+    pub fn indexing_in_a_row(&self) -> u64 {
+        self.indexing.left().max(self.expiring.left()).div_ceil(self.slots.len().max(1) as u64)
+    }
+
     /// From now on only the clients in these places begin transactions, so many in all.
     pub fn confine<S: System>(&mut self, slots: Vec<usize>, transactions: u64, cluster: &mut Cluster<S>) {
         self.confined = Some((slots, self.tally.begun + transactions));

@@ -220,6 +220,11 @@ impl Expiring {
         self.left == 0 && self.open.is_empty()
     }
 
+    /// How many transactions are still to be begun.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
     /// The transactions under way, in words.
     pub(super) fn unfinished(&self) -> impl Iterator<Item = String> + '_ {
         self.open.iter().map(|(id, run)| format!("transaction {id} (of values that expire) {:?}", run.role))

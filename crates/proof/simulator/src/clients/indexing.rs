@@ -151,6 +151,11 @@ impl Indexing {
         self.left == 0 && self.open.is_empty()
     }
 
+    /// How many transactions are still to be begun.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
     /// The transactions under way, in words.
     pub(super) fn unfinished(&self) -> impl Iterator<Item = String> + '_ {
         self.open.iter().map(|(id, run)| format!("transaction {id} (of indexes) {:?}", run.role))
