@@ -9,7 +9,7 @@ use super::table::terminal_columns;
 /// So wide is help that is written to no terminal.
 const COLUMNS: usize = 80;
 
-/// What an option means is at least so wide, or begins in the line below the option.
+/// The description of an option is at least so wide, or begins in the line below the option.
 const MEANING_LEAST: usize = 32;
 
 /// In that line it begins here.

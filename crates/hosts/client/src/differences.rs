@@ -26,7 +26,7 @@ impl Differences {
     }
 }
 
-/// What a keyspace has that these options would have made otherwise, in words; nothing if it is as they say.
+/// The differences of a keyspace from one that these options would have made, in words; none if it is as they say.
 ///
 /// # Errors
 /// The options name a site that there is not.

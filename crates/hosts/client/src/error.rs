@@ -572,7 +572,7 @@ pub enum Invalid {
     KeyspaceDiffers {
         /// Its name.
         name: String,
-        /// What it has, and what was asked for.
+        /// Each with what it has and what was asked for.
         differences: String,
     },
     /// A node cannot have so many replicas more.

@@ -54,7 +54,7 @@ fn what_cannot_be_understood_is_said_and_ends_one_connection() {
     }
 }
 
-/// What comes back until the connection is closed; nothing if it is reset, as sockets do with what was not read.
+/// The bytes that come back until the connection is closed; none if it is reset, as sockets do with what was not read.
 fn rest(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let (mut client, mut rest) = (Client::connect(address), Vec::new());
     client.send(bytes);
