@@ -568,3 +568,27 @@ fn a_replica_that_a_consumer_of_changes_asks_searches_at_once_and_near_to_the_cl
         assert!(!begins(&told, 2_970), "replica {index}: {told:?}");
     }
 }
+
+/// All that has ended since the last snapshot may be more than memory holds.
+#[test]
+fn a_replica_that_is_rebuilt_lets_go_of_what_has_ended_before_it_has_read_its_log() {
+    let decision = commit(5);
+    let Decision::Commit { transaction, .. } = &decision else { panic!("it commits") };
+    let contents = Arc::downgrade(transaction);
+    let decided = Record::Decided { transaction: id(5), decision, executed: true };
+    let below = [Record::Refusing { below: at(900) }, Record::Completed { below: at(900) }];
+    let ended = [Record::Initialised, decided].into_iter().chain(below);
+    let raised = [Record::FloorRaised { floor: at(900) }];
+    let is_held = || contents.upgrade().is_some();
+    let looks = |expected: bool| {
+        std::iter::once_with(move || {
+            assert_eq!(is_held(), expected, "the log has more records");
+            Record::Refusing { below: at(900) }
+        })
+    };
+    let records = ended.chain(looks(true)).chain(raised).chain(looks(false));
+    let replica = ReplicaId { shard: ShardId(1), index: ReplicaIndex(0) };
+    let config = ReplicaConfig::new(replica, GroupSize::new(3).unwrap(), Boot::Rejoin);
+    let replica = Replica::restore(config, records);
+    assert_eq!((replica.floor(), replica.outcome(id(5))), (at(900), None));
+}
