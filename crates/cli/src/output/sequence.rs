@@ -11,7 +11,7 @@ const LANE_MAX: usize = 22;
 /// and at least so many, however many there are.
 const LANE_MIN: usize = 14;
 
-/// Draws a sequence for a terminal of so many columns, if that is known. What has failed says so in sentences, which stand behind the time.
+/// Draws a sequence for a terminal of so many columns, if that is known. A failure is told in sentences, which stand behind the time.
 pub(crate) fn draw(sequence: &Sequence, has_failed: bool, columns: Option<usize>) -> String {
     let lanes = sequence.participants.len();
     let room = columns

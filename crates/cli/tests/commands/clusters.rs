@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use ::quorate::{Isolation, Rival, System};
 use quorate_cluster::free_addresses;
 
+use crate::usage::without_reader;
 use crate::{quorate, run, run_with_input};
 
 /// A `quorate dev` that is stopped at the end.
@@ -274,7 +275,6 @@ fn statements_mean_the_same_within_a_transaction_and_bytes_come_back(dev: &Dev) 
 
 /// Readers such as `head` leave before the end.
 fn readers_may_leave(dev: &Dev) {
-    let without_reader = || std::io::pipe().unwrap().1;
     for arguments in [
         &["shell", "-k", "accounts", "-e", "scan; scan"][..],
         &["shell", "-k", "accounts", "--json", "-e", "scan"],

@@ -128,7 +128,7 @@ fn a_reader_that_goes_before_the_end_is_no_mistake() {
 }
 
 /// A pipe that nobody reads.
-fn without_reader() -> std::io::PipeWriter {
+pub(crate) fn without_reader() -> std::io::PipeWriter {
     std::io::pipe().unwrap().1
 }
 
