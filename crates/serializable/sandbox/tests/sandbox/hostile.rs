@@ -138,8 +138,8 @@ fn some_modules_with_a_byte_changed_are_still_accepted() {
         bytes[*at] ^= 1;
         survive(&bytes)
     });
-    let accepted = accepted.count();
-    assert!(accepted > 20, "{accepted}");
+    // Each takes as long as it takes to load one.
+    assert_eq!(accepted.take(20).count(), 20);
 }
 
 fn whole(text: &str) -> Vec<u8> {
