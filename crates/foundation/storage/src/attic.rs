@@ -8,6 +8,9 @@
 //! shrinks while it is used. It is emptied when it is created, because nothing in it is ever needed by another process (see
 //! [`quorate_core::attic`]), and never synced.
 //!
+//! New slots are gathered in memory before they are written together at the end of the file: a replica that is rebuilt fills its attic with millions.
+//! If they cannot be written they stay in memory, and the attic takes nothing more until they are.
+//!
 //! The place of a value names its slot, and how many values were put before it, modulo four million. The checksum covers the place: what a disk
 //! has written elsewhere, what stands in the slot from an earlier value, and a place that was given up are all found when the slot is read.
 
@@ -59,6 +62,8 @@ const REFUSALS: u32 = 64;
 pub struct FileAttic<F> {
     file: F,
     bounds: Arc<AtticBounds>,
+    /// So many bytes of new slots are gathered before they are written.
+    gathered_bytes: usize,
     has_failed: AtomicBool,
     inner: Guarded<Inner>,
 }
@@ -74,8 +79,10 @@ pub struct AtticBounds {
 struct Inner {
     /// Slots that are not used, by their size.
     vacant: Vec<Vec<u64>>,
-    /// Where the file ends, in units.
+    /// Where the last slot ends, in units.
     end: u64,
+    /// The last slots, which are not written yet.
+    gathered: Vec<u8>,
     turn: u64,
     /// Values are not tried for so long.
     refuses: u32,
@@ -91,7 +98,7 @@ pub struct AtticStatus {
     pub values: u64,
     /// How much of the file their slots take, in bytes.
     pub bytes: u64,
-    /// How long the file is, in bytes.
+    /// How long the file is, in bytes, once everything is written.
     pub file_bytes: u64,
     /// How many values were put.
     pub puts: u64,
@@ -104,10 +111,11 @@ pub struct AtticStatus {
 }
 
 impl<F: LogFile> FileAttic<F> {
-    /// An attic in an empty file.
-    pub fn new(file: F, bounds: Arc<AtticBounds>) -> Self {
+    /// An attic in an empty file, which writes new slots once they have so many bytes.
+    pub fn new(file: F, bounds: Arc<AtticBounds>, gathered_bytes: usize) -> Self {
         let inner = Inner { vacant: vec![Vec::new(); SIZES], ..Inner::default() };
-        FileAttic { file, bounds, has_failed: AtomicBool::new(false), inner: Guarded::new(inner) }
+        let has_failed = AtomicBool::new(false);
+        FileAttic { file, bounds, gathered_bytes, has_failed, inner: Guarded::new(inner) }
     }
 
     /// Its contents, and its reads, writes and failures so far.
@@ -129,30 +137,57 @@ impl<F: LogFile> FileAttic<F> {
             None if (inner.end + units) >> UNIT_BITS > 0 => {
                 return Err("the file is as long as it can be".to_owned());
             }
-            None => inner.end,
+            None => {
+                if inner.gathered.len() >= self.gathered_bytes {
+                    self.write_gathered(inner)?;
+                }
+                inner.end
+            }
         };
         let turn = inner.turn & ((1 << TURN_BITS) - 1);
         let number = unit | (size as u64) << UNIT_BITS | turn << (UNIT_BITS + SIZE_BITS);
         let place = AtticPlace::new(number).ok_or("a place has too many bits")?;
-        let slot = &mut inner.scratch;
-        slot.clear();
-        slot.extend_from_slice(&checksum(place, value).to_le_bytes());
-        slot.extend_from_slice(&(value.len() as u32).to_le_bytes());
-        slot.extend_from_slice(value);
-        // Up to its end, so that it can be read as a whole.
-        slot.resize((units * UNIT) as usize, 0);
-        self.file.write_all_at(slot, unit * UNIT).map_err(|error| error.to_string())?;
+        let (written, bytes) = (inner.written(), (units * UNIT) as usize);
+        match unit.checked_sub(written) {
+            // Beside the others that are not written yet, or behind them.
+            Some(after) => {
+                let from = (after * UNIT) as usize;
+                let rest = inner.gathered.len().max(from + bytes);
+                inner.gathered.resize(rest, 0);
+                fill(&mut inner.gathered[from..from + bytes], place, value);
+            }
+            None => {
+                inner.scratch.resize(bytes, 0);
+                fill(&mut inner.scratch, place, value);
+                self.file.write_all_at(&inner.scratch, unit * UNIT).map_err(|error| error.to_string())?;
+            }
+        }
         match reused {
             Some(_) => _ = inner.vacant[size].pop(),
             None => inner.end += units,
         }
+        assert!(
+            inner.written() == written,
+            "slots that are not written do not follow each other up to the end"
+        );
         inner.turn += 1;
         Ok(place)
     }
 
+    /// Writes the slots that were gathered. They stay in memory if that fails.
+    fn write_gathered(&self, inner: &mut Inner) -> Result<(), String> {
+        let at = inner.written() * UNIT;
+        self.file.write_all_at(&inner.gathered, at).map_err(|error| error.to_string())?;
+        inner.gathered.clear();
+        Ok(())
+    }
+
     fn try_value(&self, place: AtticPlace) -> Result<Value, String> {
         let (unit, units) = slot_of(place);
-        let slot = self.file.read_at(unit * UNIT, units * UNIT).map_err(|error| error.to_string())?;
+        let slot = match self.inner.with(|inner| inner.gathered_slot(unit, units)) {
+            Some(slot) => slot,
+            None => self.file.read_at(unit * UNIT, units * UNIT).map_err(|error| error.to_string())?,
+        };
         let Some((header, rest)) = slot.split_at_checked(HEADER) else {
             return Err("the file ends before it".to_owned());
         };
@@ -165,6 +200,19 @@ impl<F: LogFile> FileAttic<F> {
             }
             _ => Err("its slot holds something else".to_owned()),
         }
+    }
+}
+
+impl Inner {
+    /// Where the slots end that are in the file, in units.
+    fn written(&self) -> u64 {
+        self.end - self.gathered.len() as u64 / UNIT
+    }
+
+    /// The bytes of a slot that is not written yet.
+    fn gathered_slot(&self, unit: u64, units: u64) -> Option<Vec<u8>> {
+        let from = (unit.checked_sub(self.written())? * UNIT) as usize;
+        self.gathered.get(from..)?.get(..(units * UNIT) as usize).map(<[u8]>::to_vec)
     }
 }
 
@@ -191,6 +239,15 @@ impl AtticBounds {
 fn slot_of(place: AtticPlace) -> (u64, u64) {
     let bits = |from: u32, count: u32| place.number() >> from & ((1 << count) - 1);
     (bits(0, UNIT_BITS), UNITS.get(bits(UNIT_BITS, SIZE_BITS) as usize).copied().unwrap_or_default())
+}
+
+/// Fills a slot up to its end, so that it can be read as a whole.
+fn fill(slot: &mut [u8], place: AtticPlace, value: &[u8]) {
+    let (header, rest) = slot.split_at_mut(HEADER);
+    header[..4].copy_from_slice(&checksum(place, value).to_le_bytes());
+    header[4..].copy_from_slice(&(value.len() as u32).to_le_bytes());
+    rest[..value.len()].copy_from_slice(value);
+    rest[value.len()..].fill(0);
 }
 
 fn checksum(place: AtticPlace, value: &[u8]) -> u32 {
@@ -315,9 +372,14 @@ mod tests {
         }
     }
 
+    /// An attic that writes each slot when the next one comes.
     fn attic() -> (FileAttic<Memory>, Memory) {
+        gathering(1)
+    }
+
+    fn gathering(bytes: usize) -> (FileAttic<Memory>, Memory) {
         let memory = Memory::default();
-        (FileAttic::new(memory.clone(), Arc::default()), memory)
+        (FileAttic::new(memory.clone(), Arc::default(), bytes), memory)
     }
 
     #[test]
@@ -334,10 +396,10 @@ mod tests {
         let (attic, memory) = attic();
         let first = attic.put(&[1; 100]).unwrap();
         let other = attic.put(&[2; 500]).unwrap();
-        let length = memory.length().unwrap();
+        let length = attic.status().file_bytes;
         attic.give_up(first);
         let second = attic.put(&[3; 101]).unwrap();
-        assert_eq!(memory.length().unwrap(), length);
+        assert!(memory.length().unwrap() < length, "the last slot is not written yet");
         assert_eq!(slot_of(first), slot_of(second));
         assert_ne!(first, second, "a place is not given twice");
         assert_eq!(attic.value(second).as_deref(), Some(&[3; 101][..]));
@@ -362,6 +424,7 @@ mod tests {
     fn every_bit_of_a_value_and_its_header_counts() {
         let (attic, memory) = attic();
         let place = attic.put(b"salt").unwrap();
+        attic.put(b"pepper").unwrap();
         for bit in 0..(HEADER + 4) * 8 {
             memory.contents().bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(attic.value(place), None, "bit {bit}");
@@ -379,22 +442,48 @@ mod tests {
     fn a_full_disk_takes_nothing_and_is_asked_again_later() {
         let (attic, memory) = attic();
         let kept = attic.put(b"salt").unwrap();
+        let other = attic.put(b"pepper").unwrap();
         memory.contents().is_full = true;
-        assert_eq!(attic.put(b"pepper"), None);
+        assert_eq!(attic.put(b"cumin"), None);
         assert!(attic.status().stays.is_some());
+        attic.give_up(kept);
         memory.contents().is_full = false;
-        assert_eq!((0..REFUSALS).filter_map(|_| attic.put(b"pepper")).count(), 0);
-        assert!(attic.put(b"pepper").is_some(), "there is room again");
+        assert_eq!((0..REFUSALS).filter_map(|_| attic.put(b"cumin")).count(), 0);
+        let again = attic.put(b"cumin").expect("there is room again");
+        assert_eq!(slot_of(again), slot_of(kept));
         assert_eq!((attic.status().stays, attic.status().values), (None, 2));
-        assert_eq!(attic.value(kept).as_deref(), Some(&b"salt"[..]));
+        assert_eq!(attic.value(other).as_deref(), Some(&b"pepper"[..]));
         assert!(!attic.has_failed());
+    }
+
+    #[test]
+    fn slots_are_gathered_and_stay_in_memory_while_they_cannot_be_written() {
+        let (attic, memory) = gathering(1_000);
+        let values: Vec<Vec<u8>> = (0..20).map(|number| vec![number; 100]).collect();
+        let mut places: Vec<AtticPlace> = values.iter().map_while(|value| attic.put(value)).collect();
+        let slot = attic.status().file_bytes / 20;
+        assert_eq!(memory.length().unwrap(), 1_000 / slot * slot + slot, "a thousand bytes at a time");
+        // One of those that are not written yet is given up, and used again.
+        attic.give_up(places[17]);
+        places[17] = attic.put(&values[17]).unwrap();
+        memory.contents().is_full = true;
+        let more: Vec<AtticPlace> = (0..20).map_while(|_| attic.put(&[100; 100])).collect();
+        assert!((1..20).contains(&more.len()), "{}", more.len());
+        let all = |attic: &FileAttic<Memory>| {
+            places.iter().zip(&values).all(|(place, value)| attic.value(*place).as_ref() == Some(value))
+                && more.iter().all(|place| attic.value(*place).as_deref() == Some(&[100; 100][..]))
+        };
+        assert!(all(&attic));
+        memory.contents().is_full = false;
+        assert!((0..=REFUSALS).any(|_| attic.put(&[101; 100]).is_some()));
+        assert!(all(&attic) && memory.length().unwrap() >= 20 * slot);
     }
 
     #[test]
     fn where_room_is_short_only_slots_that_are_there_are_used() {
         let memory = Memory::default();
         let bounds = Arc::new(AtticBounds::new(7));
-        let attic = FileAttic::new(memory.clone(), Arc::clone(&bounds));
+        let attic = FileAttic::new(memory.clone(), Arc::clone(&bounds), 1);
         assert_eq!(attic.memory_bytes(), 7);
         let first = attic.put(b"salt").unwrap();
         bounds.set_full(true);
@@ -402,15 +491,16 @@ mod tests {
         assert!(attic.put(b"pepper").is_some());
         assert_eq!(attic.put(b"cumin"), None);
         assert!(attic.status().stays.unwrap().contains("logs need"));
-        assert_eq!(memory.length().unwrap(), attic.status().file_bytes);
+        assert!(memory.length().unwrap() <= attic.status().file_bytes);
     }
 
     proptest! {
         #[test]
         fn it_is_a_map_of_places_to_values(
             changes in proptest::collection::vec((0usize..400, any::<u8>(), any::<bool>()), 0..200),
+            gathered in 0usize..2_000,
         ) {
-            let (attic, _) = attic();
+            let (attic, _) = gathering(gathered);
             let mut model: Vec<(AtticPlace, Vec<u8>)> = Vec::new();
             for (len, byte, puts) in changes {
                 if puts || model.is_empty() {

@@ -17,6 +17,9 @@ use crate::fault::Fault;
 use crate::hosts::HostPlant;
 use crate::system::System;
 
+/// Attics write so little at once that most values are read from their files.
+const GATHERED_BYTES: usize = 1;
+
 /// How little memory replicas may take, and how their attics work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scarcity {
@@ -123,7 +126,7 @@ impl SimulatedAttic {
         let state = FileState { bytes: Vec::new(), scarcity, fails: false, has_failed: false, random };
         let file = AtticFile(Arc::new(Guarded::new(state)));
         let bounds = Arc::new(AtticBounds::new(scarcity.memory_bytes));
-        SimulatedAttic { attic: FileAttic::new(file.clone(), bounds), file, reuses }
+        SimulatedAttic { attic: FileAttic::new(file.clone(), bounds, GATHERED_BYTES), file, reuses }
     }
 
     fn happened(&self) -> (u64, u64) {
@@ -239,6 +242,8 @@ mod tests {
         for seed in 1..20 {
             let attic = SimulatedAttic::new(SCARCITY, 0.0, Random::new(seed));
             let place = attic.put(b"salt").unwrap();
+            // It is written when the next one comes.
+            attic.put(b"pepper").unwrap();
             attic.file.let_fail(true);
             assert_eq!((attic.value(place), attic.has_failed()), (None, true), "{seed}");
             attic.file.let_fail(false);

@@ -15,6 +15,9 @@ use super::replicas::name;
 /// Its name in the data directory.
 const DIRECTORY: &str = "attic";
 
+/// An attic writes so many bytes at once: one value at a time would be most of what a start with millions of them costs the system.
+const GATHERED_BYTES: usize = 64 << 10;
+
 /// The attics of a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Attics(Arc<Shared>);
@@ -70,7 +73,7 @@ impl Attics {
         let file = directory.create_file(&name);
         let file = file.map_err(|source| DataError::Io { path: directory.path().join(&name), source })?;
         self.count(|replicas| replicas + 1);
-        let attic = Arc::new(FileAttic::new(file, Arc::clone(bounds)));
+        let attic = Arc::new(FileAttic::new(file, Arc::clone(bounds), GATHERED_BYTES));
         Ok(ReplicaAttic { attic, name, attics: self.clone() })
     }
 
