@@ -58,6 +58,7 @@ mod segment;
 mod syncer;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use quorate_core::ReplicaId;
 

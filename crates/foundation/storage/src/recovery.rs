@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::directory::Directory;
 use super::format::{self, Entry, Header, RECORDS_OFFSET};
 use super::segment::{self, Segment};
+use super::window::{Entries, Next};
 use super::{Files, LogError, LogIdentity, Position};
 
 /// The work of a recovery.
@@ -47,6 +48,15 @@ pub(super) fn recover<D: Directory>(directory: &D, identity: LogIdentity) -> Res
     let mut durable = Position::ZERO;
     let mut headers = Vec::with_capacity(segments.len());
     for (at, number) in segments.iter().enumerate() {
+        if end.is_none()
+            && at + 1 < segments.len()
+            && let Some(sealed) = read_sealed(directory, *number, identity, incarnation)?
+        {
+            recovery.records += sealed.records;
+            durable = durable.max(sealed.durable);
+            headers.push(sealed.header);
+            continue;
+        }
         let (header, bytes) = segment::read(directory, *number, identity)?;
         headers.push(header);
         durable = durable.max(format::decode_mark(&bytes, incarnation).unwrap_or_default());
@@ -169,6 +179,39 @@ impl End {
     }
 }
 
+/// A segment that is full of records, up to its seal.
+struct Sealed {
+    header: Header,
+    records: u64,
+    /// How far it says that the log was durable.
+    durable: Position,
+}
+
+/// Reads a segment if it is sealed. Most are, and are not needed as a whole.
+fn read_sealed<D: Directory>(
+    directory: &D,
+    number: u32,
+    identity: LogIdentity,
+    incarnation: u64,
+) -> Result<Option<Sealed>, LogError> {
+    let mut entries = Entries::open(directory, number, identity)?;
+    let marked = format::decode_mark(entries.beginning(), incarnation).unwrap_or_default();
+    let mut sealed = Sealed { header: *entries.header(), records: 0, durable: marked };
+    loop {
+        match entries.next()? {
+            Next::Record { durable, .. } => {
+                sealed.records += 1;
+                sealed.durable = sealed.durable.max(durable);
+            }
+            Next::Seal { durable } => {
+                sealed.durable = sealed.durable.max(durable);
+                return Ok(Some(sealed));
+            }
+            Next::Nothing => return Ok(None),
+        }
+    }
+}
+
 /// The content of a segment from its beginning on.
 struct Scanned {
     /// Where the first thing stands that is no record.
@@ -218,22 +261,15 @@ fn scan(bytes: &[u8], header: &Header) -> Scanned {
     scanned
 }
 
-/// The records of a log, in the order in which they were appended. Reads one segment at a time. A clone reads on from the same place.
+/// The records of a log, in the order in which they were appended. A clone reads on from the same place.
 #[derive(Clone, Debug)]
 pub struct Records<D: Directory = Files> {
     directory: D,
     identity: LogIdentity,
     end: Position,
     segments: vec::IntoIter<u32>,
-    reading: Option<Reading>,
-}
-
-/// A segment that is being read, and how far.
-#[derive(Clone, Debug)]
-struct Reading {
-    header: Header,
-    bytes: Bytes,
-    offset: u32,
+    /// The segment that is being read.
+    reading: Option<Entries<D>>,
 }
 
 impl<D: Directory> Iterator for Records<D> {
@@ -243,32 +279,25 @@ impl<D: Directory> Iterator for Records<D> {
         loop {
             let Some(reading) = &mut self.reading else {
                 let number = self.segments.next()?;
-                match segment::read(&self.directory, number, self.identity) {
-                    Ok((header, bytes)) => {
-                        let bytes = Bytes::from(bytes);
-                        self.reading = Some(Reading { header, bytes, offset: RECORDS_OFFSET });
-                    }
+                match Entries::open(&self.directory, number, self.identity) {
+                    Ok(entries) => self.reading = Some(entries),
                     Err(error) => return Some(Err(self.stop(error))),
                 }
                 continue;
             };
-            let position = Position::new(reading.header.number, reading.offset);
-            if position >= self.end {
+            let (number, offset) = (reading.header().number, reading.offset());
+            if Position::new(number, offset) >= self.end {
                 return None;
             }
-            match format::entry_at(&reading.bytes, &reading.header, reading.offset) {
-                Entry::Record { contents, next, .. } => {
-                    let contents = reading.bytes.slice_ref(contents);
-                    reading.offset = next;
-                    return Some(Ok(contents));
-                }
-                Entry::Seal { .. } => self.reading = None,
-                Entry::Blank | Entry::Unreadable => {
-                    let file = segment::path(&self.directory, reading.header.number);
-                    let offset = reading.offset.into();
+            match reading.next() {
+                Ok(Next::Record { contents, .. }) => return Some(Ok(contents)),
+                Ok(Next::Seal { .. }) => self.reading = None,
+                Ok(Next::Nothing) => {
+                    let file = segment::path(&self.directory, number);
                     let what = "it has changed since it was checked";
-                    return Some(Err(self.stop(LogError::Corrupt { file, offset, what })));
+                    return Some(Err(self.stop(LogError::Corrupt { file, offset: offset.into(), what })));
                 }
+                Err(error) => return Some(Err(self.stop(error))),
             }
         }
     }

@@ -5,14 +5,12 @@
 
 use std::sync::{Arc, Weak};
 
-use super::directory::{Directory, LogFile};
-use super::format::{self, Entry, Header, RECORD_HEADER_BYTES, RECORDS_OFFSET};
+use super::directory::Directory;
+use super::format::{self, Entry, Header, RECORDS_OFFSET};
 use super::log::{Log, Shared};
 use super::segment;
+use super::window;
 use super::{Files, LogError};
-
-/// How much is read at a time, unless a record is longer, in bytes.
-const WINDOW_BYTES: u64 = 256 * 1024;
 
 /// Reads a log again, a piece at a time, from its beginning to where it is durable, and then from its beginning.
 #[derive(Debug)]
@@ -88,7 +86,7 @@ impl<D: Directory> Scrubber<D> {
             return Ok(scrubbed);
         }
         let from = reading.offset;
-        let window = read_window(log, &reading)?;
+        let window = window::read(&log.directory, &reading.file, &reading.header, from)?;
         scrubbed.bytes = window.len() as u64;
         match look_at(&window, &reading.header, from, end) {
             Found::Records(to) => {
@@ -128,19 +126,6 @@ fn open<D: Directory>(log: &Shared<D>, number: u32) -> Result<Reading<D>, LogErr
     }
 }
 
-/// Reads what follows: a window, or the one record that is longer.
-fn read_window<D: Directory>(log: &Shared<D>, reading: &Reading<D>) -> Result<Vec<u8>, LogError> {
-    let path = segment::path(&log.directory, reading.header.number);
-    let read =
-        |bytes| reading.file.read_at(reading.offset.into(), bytes).map_err(LogError::io("read", &path));
-    let window = read(WINDOW_BYTES)?;
-    let rest = u64::from(reading.header.bytes - reading.offset);
-    match format::record_bytes_at(&window).map(|bytes| bytes as u64) {
-        Some(bytes) if bytes > WINDOW_BYTES && bytes <= rest => read(bytes),
-        _ => Ok(window),
-    }
-}
-
 /// Looks at the records that stand in a window which begins at `from`, up to `end` at most.
 fn look_at(window: &[u8], header: &Header, from: u32, end: u32) -> Found {
     let mut at = from;
@@ -150,18 +135,11 @@ fn look_at(window: &[u8], header: &Header, from: u32, end: u32) -> Found {
             Entry::Record { next, .. } => at = next,
             Entry::Seal { .. } => return Found::Seal,
             // The next window begins with it.
-            Entry::Blank | Entry::Unreadable if at > from && may_go_on(rest, header, at) => break,
+            Entry::Blank | Entry::Unreadable if at > from && window::may_go_on(rest, header, at) => break,
             Entry::Blank | Entry::Unreadable => return Found::Unreadable(at),
         }
     }
     Found::Records(at)
-}
-
-/// True if a window may have cut off what begins here.
-fn may_go_on(rest: &[u8], header: &Header, at: u32) -> bool {
-    let left = (header.bytes - at) as usize;
-    let needed = format::record_bytes_at(rest).unwrap_or(RECORD_HEADER_BYTES);
-    needed > rest.len() && needed <= left
 }
 
 /// Looks at all of a log once.

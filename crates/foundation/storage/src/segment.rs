@@ -144,7 +144,8 @@ pub(super) fn read(
     number: u32,
     identity: LogIdentity,
 ) -> Result<(Header, Vec<u8>), LogError> {
-    read_first(directory, number, identity, u64::MAX)
+    let (_, header, bytes) = open_first(directory, number, identity, u64::MAX)?;
+    Ok((header, bytes))
 }
 
 /// Reads what a segment says of itself, and whether the log begins with it.
@@ -153,7 +154,7 @@ pub(super) fn peek(
     number: u32,
     identity: LogIdentity,
 ) -> Result<(Header, bool), LogError> {
-    let (header, bytes) = read_first(directory, number, identity, RECORDS_OFFSET.into())?;
+    let (_, header, bytes) = open_first(directory, number, identity, RECORDS_OFFSET.into())?;
     Ok((header, format::is_beginning(&bytes, &header)))
 }
 
@@ -170,17 +171,17 @@ pub(super) fn open_to_check<D: Directory>(
     Ok((file, header))
 }
 
-/// Reads the first bytes of a segment and checks that it is the expected one.
-fn read_first(
-    directory: &impl Directory,
+/// Opens a segment, reads its first bytes, and checks that it is the expected one.
+pub(super) fn open_first<D: Directory>(
+    directory: &D,
     number: u32,
     identity: LogIdentity,
     bytes_max: u64,
-) -> Result<(Header, Vec<u8>), LogError> {
+) -> Result<(D::File, Header, Vec<u8>), LogError> {
     let file = path(directory, number);
-    let bytes = directory
+    let (opened, bytes) = directory
         .open_file(&name(number))
-        .and_then(|opened| opened.read_at(0, bytes_max))
+        .and_then(|opened| opened.read_at(0, bytes_max).map(|bytes| (opened, bytes)))
         .map_err(LogError::io("read", &file))?;
     let header = match Header::decode(&bytes) {
         Ok(header) => header,
@@ -201,7 +202,7 @@ fn read_first(
     if header.number != number {
         return Err(LogError::Corrupt { file, offset: 32, what: "it is another segment than its name says" });
     }
-    Ok((header, bytes))
+    Ok((opened, header, bytes))
 }
 
 /// Removes segments from the end of a log, the last one first, so that a crash in between leaves no gap.
