@@ -90,8 +90,10 @@ impl Points {
         }
         let table = || Table { bits: bits + 1, slots: HashTable::with_capacity(TABLE_MAX) };
         let mut halves = [table(), table()];
-        for slot in std::mem::take(&mut self.tables[at as usize].slots) {
-            let hash = hash_of(slot);
+        // Each hash is of a key that lies anywhere in memory. Nothing but that is done between two of them, so that the processor waits for several at a time.
+        let slots = std::mem::take(&mut self.tables[at as usize].slots).into_iter();
+        let hashed: Vec<(u64, Slot)> = slots.map(|slot| (hash_of(slot), slot)).collect();
+        for (hash, slot) in hashed {
             let half = (hash >> (BIT_FIRST + bits)) as usize & 1;
             halves[half].slots.insert_unique(hash, slot, |slot| hash_of(*slot));
         }
