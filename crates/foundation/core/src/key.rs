@@ -101,10 +101,15 @@ impl PartialOrd for Key {
 impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
         match (&self.0, &other.0) {
-            (Repr::Inline(ours), Repr::Inline(theirs)) => ours.cmp(theirs),
+            (Repr::Inline(ours), Repr::Inline(theirs)) => numbers(ours).cmp(numbers(theirs)),
             _ => self.as_slice().cmp(other.as_slice()),
         }
     }
+}
+
+/// A padded key as numbers, which are in the order of such arrays: to compare these takes a few instructions, and no call as for bytes.
+fn numbers(padded: &[u8; INLINE_BYTES_MAX + 1]) -> impl Iterator<Item = u64> {
+    padded.as_chunks().0.iter().map(|chunk| u64::from_be_bytes(*chunk))
 }
 
 impl Hash for Key {
