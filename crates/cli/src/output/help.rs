@@ -29,6 +29,19 @@ pub(crate) fn fitted(text: &str) -> String {
     wrapped(text, terminal_columns().unwrap_or(COLUMNS))
 }
 
+/// Sentences for standard output, one in a line: cut at spaces where a terminal is too narrow for one, and as they are where there is no terminal.
+pub(crate) fn sentences(text: &str) -> String {
+    within(text, terminal_columns())
+}
+
+fn within(text: &str, columns: Option<usize>) -> String {
+    /// So far the further lines of a sentence are indented.
+    const HANGING: usize = 2;
+    let Some(columns) = columns else { return text.to_owned() };
+    let lines = text.lines().flat_map(|line| filled(String::new(), line, HANGING, columns));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// The text with lines of so many columns, but for examples, which are pasted as they are.
 fn wrapped(text: &str, columns: usize) -> String {
     let is_below = text.lines().filter_map(option_column).any(|column| column + MEANING_LEAST > columns);
@@ -132,6 +145,15 @@ mod tests {
         assert_eq!(wrapped(text, 200), text);
         let below = "Options:\n      --log <N>\n          Set an option of a section\n          that is long\n  -h\n          Help\n";
         assert_eq!(wrapped(text.strip_prefix("Measure\n\n").unwrap(), 37), below);
+    }
+
+    #[test]
+    fn sentences_fit_a_terminal_and_stay_whole_elsewhere() {
+        let text = "access control: not known\nconfiguration service: it does not answer";
+        let expected = "access control: not\n  known\nconfiguration service:\n  it does not answer";
+        assert_eq!(within(text, Some(22)), expected);
+        assert_eq!(within(text, Some(80)), text);
+        assert_eq!(within(text, None), text);
     }
 
     #[test]

@@ -33,10 +33,15 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The text, with no line longer than so many columns if the last column is text that can be cut at spaces.
+    /// The text, with no line longer than so many columns: the last column is cut at spaces if it is text, and where that is not enough each row is written in
+    /// lines of its own.
     fn render(&self, columns: Option<usize>) -> String {
         let mut widths = self.widths();
         let limit = columns.and_then(|columns| self.room(&widths, columns));
+        let is_too_wide = |columns: &usize| limit.is_none() && total(&widths) > *columns;
+        if let Some(columns) = columns.filter(is_too_wide).filter(|_| !self.rows.is_empty()) {
+            return self.render_rows(columns);
+        }
         if let (Some(limit), Some(last)) = (limit, widths.last_mut()) {
             *last = limit;
         }
@@ -50,7 +55,7 @@ impl Table {
         };
         let mut lines = vec![line(&self.header.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())];
         let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-        lines.push(format!("  {}", rule.join("  ")));
+        lines.push(format!("  {}", rule.join("  ")).trim_end().to_owned());
         for row in &self.rows {
             let mut cells: Vec<&str> = row.iter().map(String::as_str).collect();
             let Some(limit) = limit else {
@@ -68,11 +73,31 @@ impl Table {
         lines.join("\n")
     }
 
+    /// Each row as lines of a name and a cell, without empty cells, and an empty line between rows.
+    fn render_rows(&self, columns: usize) -> String {
+        /// A cell is at least so wide.
+        const LEAST: usize = 8;
+        let names = self.header.iter().map(|(name, _)| width(name)).max().unwrap_or(0);
+        let room = columns.saturating_sub(names + 4).max(LEAST);
+        let one = |row: &Vec<String>| {
+            let cells = self.header.iter().zip(row).filter(|(_, cell)| !cell.is_empty());
+            let lines = cells.flat_map(|((name, _), cell)| {
+                let line = |(number, part): (usize, &str)| {
+                    let name = if number == 0 { name.as_str() } else { "" };
+                    format!("  {name:<names$}  {part}")
+                };
+                cut(cell, room).into_iter().enumerate().map(line).collect::<Vec<_>>()
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        self.rows.iter().map(one).collect::<Vec<_>>().join("\n\n")
+    }
+
     /// How wide the last column may be, if it is text and too wide for so many columns.
     fn room(&self, widths: &[usize], columns: usize) -> Option<usize> {
         const LEAST: usize = 16;
         let (last, others) = widths.split_last()?;
-        let taken: usize = others.iter().map(|width| width + 2).sum::<usize>() + 2;
+        let taken = total(others) + 2;
         let is_text = self.header.last().is_some_and(|(_, align)| *align == Align::Left);
         let room = columns.saturating_sub(taken);
         (is_text && taken + last > columns && room >= LEAST).then_some(room)
@@ -85,6 +110,11 @@ impl Table {
         };
         (0..self.header.len()).map(column).collect()
     }
+}
+
+/// How wide columns of these widths are together. An empty last column takes no room.
+fn total(widths: &[usize]) -> usize {
+    widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum()
 }
 
 /// How many columns standard output has, if it is a terminal.
@@ -136,7 +166,7 @@ mod tests {
         table.row(["x".to_owned(), "9 µs".to_owned()]);
         let expected = "  name       p50\n  ──────  ──────\n  strict  340 µs\n  x         9 µs";
         assert_eq!(table.render(None), expected);
-        assert_eq!(table.render(Some(10)), expected, "a column of numbers is not cut");
+        assert_eq!(table.render(Some(16)), expected);
     }
 
     #[test]
@@ -153,8 +183,43 @@ id  what
   T2  short";
         assert_eq!(table.render(Some(28)), expected);
         assert!(table.render(Some(28)).lines().all(|line| width(line) <= 28));
-        assert!(table.render(Some(20)).lines().any(|line| width(line) > 20), "too narrow for a table");
+        let rows = "  \
+id    T1
+  what  a late
+        prepare slips
+        below a
+        completed
+        transaction
+
+  id    T2
+  what  short";
+        assert_eq!(table.render(Some(21)), rows, "too narrow for a table");
         assert_eq!(table.render(Some(80)), table.render(None));
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_are_written_in_lines_of_their_own() {
+        let mut table = Table::new(&[("level", Align::Left), ("anomalies", Align::Right), ("", Align::Left)]);
+        table.row(["strict-serializable".to_owned(), "1".to_owned(), "a lost update of one key".to_owned()]);
+        table.row(["serializable".to_owned(), "0".to_owned(), String::new()]);
+        let rows = "  \
+level      strict-serializable
+  anomalies  1
+             a lost update of
+             one key
+
+  level      serializable
+  anomalies  0";
+        assert_eq!(table.render(Some(32)), rows);
+        for columns in 22..100 {
+            let rendered = table.render(Some(columns));
+            assert!(rendered.lines().all(|line| width(line) <= columns), "{columns}:\n{rendered}");
+            let is_tidy = rendered.lines().all(|line| line.trim_end() == line);
+            assert!(is_tidy, "{columns}:\n{rendered}");
+        }
+        let mut numbers = Table::new(&[("level", Align::Left), ("", Align::Left)]);
+        numbers.row(["strict-serializable".to_owned(), String::new()]);
+        assert_eq!(numbers.render(Some(21)).lines().count(), 3, "an empty column takes no room");
     }
 
     #[test]

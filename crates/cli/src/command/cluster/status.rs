@@ -9,6 +9,7 @@ use serde_json::json;
 use super::super::keyspace;
 use super::survey::{NodeView, ReplicaView, ShardView, Survey, survey};
 use crate::exit::{Failure, Outcome, Verdict};
+use crate::output::help::sentences;
 use crate::output::{Align, Table, print_json};
 
 /// How the configuration service is.
@@ -60,7 +61,7 @@ pub(super) async fn run(db: &Database, json: bool) -> Outcome {
         }))?;
     } else {
         outln!("{}", text(&survey, &configuration, keyspaces.as_deref(), &held_up));
-        outln!("{}", access_line(access_control));
+        outln!("{}", sentences(access_line(access_control)));
     }
     Ok(Verdict::good_if(is_ok))
 }
@@ -181,36 +182,42 @@ fn text(
     keyspaces: Option<&[Definition]>,
     held_up: &[HeldUp],
 ) -> String {
-    let mut text = format!("{}\n\n{}\n\n", configuration_line(configuration), node_table(&survey.nodes));
+    let line = sentences(&configuration_line(configuration));
+    let mut text = format!("{line}\n\n{}\n\n", node_table(&survey.nodes));
     if let Some(keyspaces) = keyspaces {
         text.push_str(&format!("{}\n\n", keyspace::table(keyspaces)));
     }
     text.push_str(&shard_table(survey).to_string());
-    for (shard, keyspace) in survey.declared_lost() {
-        text.push_str(&format!(
-            "\nshard {shard} of {keyspace} was declared lost: nothing that touches it is executed any more"
-        ));
+    for remark in remarks(survey, configuration, held_up) {
+        text.push('\n');
+        text.push_str(&sentences(&remark));
     }
-    for held_up in held_up {
-        text.push_str(&format!("\n{held_up}"));
-    }
+    text
+}
+
+/// The sentences below the tables: of shards, of sites, and of nodes.
+fn remarks(survey: &Survey, configuration: &ConfigurationView, held_up: &[HeldUp]) -> Vec<String> {
+    let declared = survey.declared_lost();
+    let declared = declared.iter().map(|(shard, keyspace)| {
+        format!("shard {shard} of {keyspace} was declared lost: nothing that touches it is executed any more")
+    });
+    let mut remarks: Vec<String> = declared.chain(held_up.iter().map(HeldUp::to_string)).collect();
     for node in &survey.nodes {
         for problem in node.unreachable.iter().chain(&node.problems) {
-            text.push_str(&format!("\nnode {}: {problem}", node.node));
+            remarks.push(format!("node {}: {problem}", node.node));
         }
     }
     for node in &survey.nodes {
         for address in node.security.iter().flat_map(|security| &security.insecure_addresses) {
-            text.push_str(&format!(
-                "\nnode {} speaks plain text at {address}: its file says insecure = true",
+            remarks.push(format!(
+                "node {} speaks plain text at {address}: its file says insecure = true",
                 node.node
             ));
         }
     }
-    if let Some(problem) = &configuration.problem {
-        text.push_str(&format!("\nconfiguration service: {problem}"));
-    }
-    text
+    let problem = configuration.problem.iter().map(|problem| format!("configuration service: {problem}"));
+    remarks.extend(problem);
+    remarks
 }
 
 fn configuration_line(configuration: &ConfigurationView) -> String {
