@@ -60,7 +60,7 @@ fn main() -> ExitCode {
             out!("{}", output::help::rendered(&error.render()));
             exit::code(Ok(exit::Verdict::Good))
         }
-        Err(error) => error.exit(),
+        Err(error) => output::harmless(error).exit(),
     }
 }
 

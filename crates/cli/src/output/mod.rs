@@ -8,12 +8,14 @@ mod patience;
 mod progress;
 pub(crate) mod sequence;
 mod table;
+mod tips;
 
 pub(crate) use command::WithCommand;
 pub(crate) use patience::say_if_slow;
 pub(crate) use progress::Progress;
 pub(crate) use standard::{Piped, failure, print, tell, write};
 pub(crate) use table::{Align, Table, terminal_columns};
+pub(crate) use tips::harmless;
 
 /// A number with its thousands apart: `1 234 567`.
 pub(crate) fn thousands(number: u64) -> String {

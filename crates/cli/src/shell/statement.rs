@@ -10,6 +10,7 @@ use quorate::{ClientId, Timestamp, Token};
 
 use super::words::Word;
 use crate::command::{CreateArguments, DropArguments, IndexAction, UndropArguments};
+use crate::output::harmless;
 use crate::parse;
 
 /// One statement. Outside `begin` and `commit` each access is a transaction of its own.
@@ -369,9 +370,10 @@ impl Statement {
                 Parsed::Mistake(format!("there is no statement \"{name}\": `help` lists them"))
             }
             Err(error) => {
-                let text = error.render().to_string();
+                let is_mistake = error.use_stderr();
+                let text = harmless(error).render().to_string();
                 let text = text.trim().trim_start_matches("error: ").to_owned();
-                if error.use_stderr() { Parsed::Mistake(text) } else { Parsed::Help(text) }
+                if is_mistake { Parsed::Mistake(text) } else { Parsed::Help(text) }
             }
         }
     }
@@ -496,6 +498,28 @@ mod tests {
         assert!(matches!(parse("read-at soon a"), Parsed::Mistake(text) if text.contains("microseconds")));
         assert!(matches!(parse("read-now"), Parsed::Mistake(_)));
         assert!(matches!(parse("quit"), Parsed::Statement(Statement::Exit)));
+    }
+
+    #[test]
+    fn a_statement_that_deletes_is_no_tip_for_a_word_that_resembles_it() {
+        let table = [
+            ("dele a", Some("'delete'")),
+            ("deletee a", Some("'delete'")),
+            ("gett a", Some("'get'")),
+            ("lete a", None),
+            ("deltee a", None),
+            ("rem a", Some("'read'")),
+            ("keyspace dorp a", None),
+            ("keyspace dro a", Some("'drop'")),
+            ("keyspace creat a", Some("'create'")),
+            ("keyspace index drp a b", None),
+        ];
+        for (statement, tip) in table {
+            let Parsed::Mistake(told) = parse(statement) else { panic!("{statement}") };
+            assert_eq!(told.contains("tip:"), tip.is_some(), "{statement}: {told}");
+            assert!(told.contains(tip.unwrap_or_default()), "{statement}: {told}");
+            assert!(!told.contains("'rm'"), "{statement}: {told}");
+        }
     }
 
     #[test]
