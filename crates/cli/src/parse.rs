@@ -2,7 +2,18 @@
 
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+/// Reads one of the names of a choice. Completion, hints and the tips for a misspelt one know them from clap then.
+pub(crate) fn one_of<T>(names: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err: std::error::Error + Send + Sync + 'static> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<T>())
+}
 
 /// Reads `A..B`, both ends included, or one number.
 pub(crate) fn inclusive_range(text: &str) -> Result<RangeInclusive<u64>, String> {
@@ -30,7 +41,7 @@ impl Default for Share {
     }
 }
 
-impl std::str::FromStr for Share {
+impl FromStr for Share {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

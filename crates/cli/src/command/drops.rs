@@ -15,6 +15,7 @@ use crate::parse;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DropArguments {
     /// Its name.
+    #[arg(value_name = "KEYSPACE")]
     pub(crate) name: String,
     #[command(flatten)]
     delay: Delay,
@@ -32,6 +33,7 @@ struct Delay {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UndropArguments {
     /// The name that it had when it was dropped.
+    #[arg(value_name = "KEYSPACE")]
     pub(crate) name: String,
     /// Its number, if several of that name were dropped; by default the one that was dropped last.
     #[arg(long)]

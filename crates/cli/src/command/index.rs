@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::exit::Failure;
 use crate::output::{Align, Progress, Table, print_json};
+use crate::parse;
 
 /// The commands about indexes; each is also a statement of the shell.
 #[derive(Clone, Debug, Subcommand)]
@@ -24,6 +25,7 @@ pub(crate) enum IndexAction {
         /// The keyspace.
         keyspace: String,
         /// The index.
+        #[arg(value_name = "INDEX")]
         name: String,
     },
 }
@@ -43,7 +45,8 @@ pub(crate) struct CreateIndexArguments {
     #[arg(long)]
     unique: bool,
     /// The fate of a value that does not parse: `refuse` refuses the transaction that writes it, `leave-out` writes it without an entry.
-    #[arg(long, value_name = "CHOICE", default_value_t = Unparsable::default())]
+    #[arg(long, value_name = "CHOICE", default_value_t = Unparsable::default(), hide_possible_values = true,
+        value_parser = parse::one_of::<Unparsable>(Unparsable::ALL.map(Unparsable::name)))]
     unparsable: Unparsable,
 }
 

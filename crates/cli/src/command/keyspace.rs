@@ -19,6 +19,7 @@ use super::drops::{self, DropArguments, ForgetArguments, UndropArguments};
 use super::index::IndexAction;
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json};
+use crate::parse;
 use crate::runtime::block_on;
 
 /// Create, list, show, resize and drop keyspaces, and bring them back.
@@ -60,6 +61,7 @@ enum Action {
     /// Wait until all shards of a keyspace serve.
     Wait {
         /// Its name.
+        #[arg(value_name = "KEYSPACE")]
         name: String,
         /// How many seconds to wait; by default 30, and a tenth for each shard.
         #[arg(long, value_name = "SECONDS")]
@@ -78,6 +80,7 @@ enum Action {
     /// Show where the shards of a keyspace are.
     Show {
         /// Its name.
+        #[arg(value_name = "KEYSPACE")]
         name: String,
         #[command(flatten)]
         common: Common,
@@ -86,6 +89,7 @@ enum Action {
     /// those that have most.
     Resize {
         /// Its name.
+        #[arg(value_name = "KEYSPACE")]
         name: String,
         /// How many, an odd number.
         replicas: usize,
@@ -131,6 +135,7 @@ enum Action {
     /// Delete the markers of transactions that commit once whose time is over, from the keys with a prefix. Other keys stay as they are.
     Sweep {
         /// The name of the keyspace.
+        #[arg(value_name = "KEYSPACE")]
         name: String,
         /// The first bytes of the markers' keys, as text.
         #[arg(long)]
@@ -145,7 +150,8 @@ enum Action {
 pub(crate) struct CreateArguments {
     /// Its name: letters, digits, `-`, `_` and `.`, beginning with a letter.
     pub(crate) name: String,
-    #[arg(long, default_value_t = Isolation::Strict, help = format!("What its transactions are promised. {}", Isolation::described()))]
+    #[arg(long, default_value_t = Isolation::Strict, help = format!("What its transactions are promised. {}", Isolation::described()), hide_possible_values = true,
+        value_parser = parse::one_of::<Isolation>(Isolation::ALL.map(Isolation::name)))]
     isolation: Isolation,
     /// Into how many shards its keys are divided.
     #[arg(long, default_value_t = 1)]
@@ -157,7 +163,8 @@ pub(crate) struct CreateArguments {
     #[arg(long, value_delimiter = ',')]
     sites: Vec<String>,
     /// The failures that acknowledged writes survive: `sync`, the loss of power everywhere; `memory`, that of a minority.
-    #[arg(long, default_value_t = Durability::Sync)]
+    #[arg(long, default_value_t = Durability::Sync, hide_possible_values = true,
+        value_parser = parse::one_of::<Durability>(Durability::ALL.map(Durability::name)))]
     durability: Durability,
     /// How many milliseconds the clocks of all clients are apart at most. Commits take as long at least, and snapshots can
     /// be read by the clock.
@@ -211,7 +218,8 @@ impl RetentionArguments {
 pub(crate) struct TimestampingArguments {
     /// The serial order of a strict keyspace: `real-time`, which is strict serializability; or `timestamps`, which is serializability alone, and lets in reads of what
     /// was overwritten later and writes below newer versions. By default `real-time`.
-    #[arg(long, value_name = "ORDER")]
+    #[arg(long, value_name = "ORDER", hide_possible_values = true,
+        value_parser = parse::one_of::<SerialOrder>(SerialOrder::ALL.map(SerialOrder::name)))]
     order: Option<SerialOrder>,
     /// How many milliseconds above what a replica asks for a transaction of a strict keyspace is proposed again the first time, and twice as many each further time; up
     /// to 1000, by default none.
@@ -235,7 +243,8 @@ impl TimestampingArguments {
 pub(crate) struct SpeculationArguments {
     /// How much transactions of a snapshot keyspace speculate: `clock-si`, not at all; `planet`, one result is shown before it is final;
     /// `str-internal`, transactions read from others of their node that are not final; `str-external`, and chains of results are shown.
-    #[arg(long, value_name = "VARIANT")]
+    #[arg(long, value_name = "VARIANT", hide_possible_values = true,
+        value_parser = parse::one_of::<SpeculationVariant>(SpeculationVariant::ALL.map(SpeculationVariant::name)))]
     variant: Option<SpeculationVariant>,
     /// Abort a transaction of a snapshot keyspace if an earlier one of its client becomes final above its snapshot.
     #[arg(long)]
@@ -249,11 +258,13 @@ pub(crate) struct SpeculationArguments {
     no_tuner: bool,
     /// Where the decisions of a snapshot keyspace stand: `site`, at three nodes of one, which wait for no other site; or `across-sites`, at nodes of three, which wait for
     /// another site and survive the loss of one. By default `site`.
-    #[arg(long, value_name = "PLACE")]
+    #[arg(long, value_name = "PLACE", hide_possible_values = true,
+        value_parser = parse::one_of::<Decisions>(Decisions::ALL.map(Decisions::name)))]
     decisions: Option<Decisions>,
     /// Which replicas of a shard of a snapshot keyspace serve reads: `all`, which is where a node is near one, and commits wait for the vote of each; or `leader`, to which
     /// reads go from everywhere, and commits wait for a majority. By default `all`.
-    #[arg(long, value_name = "REPLICAS")]
+    #[arg(long, value_name = "REPLICAS", hide_possible_values = true,
+        value_parser = parse::one_of::<Grants>(Grants::ALL.map(Grants::name)))]
     grants: Option<Grants>,
 }
 

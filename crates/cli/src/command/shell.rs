@@ -2,12 +2,13 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use reedline::{
-    ColumnarMenu, DefaultHinter, DefaultPrompt, DefaultPromptSegment, Emacs, FileBackedHistory, KeyCode,
-    KeyModifiers, MenuBuilder, Reedline, ReedlineEvent, ReedlineMenu, Signal, default_emacs_keybindings,
+    ColumnarMenu, DefaultPrompt, DefaultPromptSegment, Emacs, FileBackedHistory, KeyCode, KeyModifiers,
+    MenuBuilder, Reedline, ReedlineEvent, ReedlineMenu, Signal, default_emacs_keybindings,
 };
 use tokio::runtime::Handle;
 
@@ -16,7 +17,8 @@ use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{micros, write};
 use crate::runtime::block_on;
 use crate::shell::{
-    Completion, Form, Parsed, Reply, Session, Setting, SplitError, Statement, Word, help, split,
+    Completion, Form, Grammar, Hints, Parsed, Reply, Session, Setting, SplitError, Statement, Word, help,
+    split,
 };
 
 /// How many lines are remembered from one shell to the next.
@@ -40,9 +42,9 @@ Examples:
   quorate shell --connect 10.0.0.1:7400,10.0.0.2:7400 < statements.txt
 
 Statements: begin, get K, put K V, delete K, increment K [N], decrement K [N], append K V, scan [FROM [TO]] [--limit N], commit, abort,
-read, read-at, read-stale, read-now, scan-at, scan-stale, scan-now, token, outcome TOKEN, use NAME,
-keyspace create NAME --isolation I [--shards N] [--sites a,b,c] [--if-absent], keyspace list|show|drop|undrop, help, exit; at a terminal
-timing, json and watch [1s]. A statement outside begin and commit is a transaction of its own.
+read, read-at, read-stale, read-now, scan-at, scan-stale, scan-now, ttl K, find INDEX V, token, outcome TOKEN, use NAME,
+keyspace create NAME --isolation I [--shards N] [--sites a,b,c] [--if-absent], keyspace list|show|drop|undrop|index, help, exit; at a
+terminal timing, json and watch [1s]. A statement outside begin and commit is a transaction of its own.
 
 Every answer can be pasted back; a value that is asked for alone goes to a pipe as it is. The shell remembers lines in
 $XDG_STATE_HOME/quorate/history.")]
@@ -127,7 +129,6 @@ fn editor() -> Reedline {
     keys.add_binding(KeyModifiers::NONE, KeyCode::Tab, complete);
     let menu = ColumnarMenu::default().with_name(SUGGESTIONS);
     let editor = Reedline::create()
-        .with_hinter(Box::new(DefaultHinter::default()))
         .with_menu(ReedlineMenu::EngineCompleter(Box::new(menu)))
         .with_edit_mode(Box::new(Emacs::new(keys)));
     let Some(file) = history_file() else { return editor };
@@ -174,11 +175,14 @@ impl Typed {
         );
         let mut editor = Some(editor());
         let mut pending = String::new();
+        let grammar = Arc::new(Grammar::new());
         loop {
             let Some(lines) = editor.take() else { return Ok(Verdict::Good) };
             let prompt = if pending.is_empty() { session.prompt() } else { "…".to_owned() };
-            let completion = Completion::new(session.vocabulary(), Handle::current());
-            let mut lines = lines.with_completer(Box::new(completion));
+            let hints = Hints::new(Arc::clone(&grammar), pending.clone());
+            let (vocabulary, grammar) = (session.vocabulary(), Arc::clone(&grammar));
+            let completion = Completion::new(vocabulary, grammar, pending.clone(), Handle::current());
+            let mut lines = lines.with_completer(Box::new(completion)).with_hinter(Box::new(hints));
             // The editor waits for keys on a thread of its own, so that connections stay alive meanwhile.
             let read = tokio::task::spawn_blocking(move || {
                 let prompt =

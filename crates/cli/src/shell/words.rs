@@ -23,26 +23,57 @@ impl std::fmt::Display for SplitError {
 /// A word, which may hold any bytes.
 pub(crate) type Word = Vec<u8>;
 
+/// The end of a text that may go on: the statement that is not ended yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unfinished {
+    /// Its words that are ended.
+    pub(crate) words: Vec<Word>,
+    /// The word that the end of the text touches, and the byte at which it begins.
+    pub(crate) open: Option<(usize, Word)>,
+    /// True if the text ends within a comment.
+    pub(crate) is_comment: bool,
+}
+
 /// The statements of a text, each as its words. Statements end with `;` or a line; empty ones are dropped.
 ///
 /// A word may be quoted: `'…'` takes everything as it is, `"…"` knows `\n`, `\t`, `\\`, `\"`, and `\xNN` for the byte of that number. A `#` at
 /// the beginning of a word begins a comment up to the end of the line.
 pub(crate) fn split(text: &str) -> Result<Vec<Vec<Word>>, SplitError> {
+    let (mut statements, Unfinished { mut words, open, .. }) = cut(text)?;
+    words.extend(open.map(|(_, word)| word));
+    if !words.is_empty() {
+        statements.push(words);
+    }
+    Ok(statements)
+}
+
+/// The statement at the end of a text.
+pub(crate) fn unfinished(text: &str) -> Result<Unfinished, SplitError> {
+    cut(text).map(|(_, unfinished)| unfinished)
+}
+
+/// The statements that are ended, and the one that is not.
+fn cut(text: &str) -> Result<(Vec<Vec<Word>>, Unfinished), SplitError> {
     let mut statements = Vec::new();
-    let mut words = Vec::new();
-    let mut word: Option<Word> = None;
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
+    let Unfinished { mut words, mut open, mut is_comment } = Unfinished::default();
+    let mut characters = text.chars();
+    loop {
+        let at = text.len() - characters.as_str().len();
+        let Some(character) = characters.next() else { break };
         match character {
             ';' | '\n' => {
-                words.extend(word.take());
+                words.extend(open.take().map(|(_, word)| word));
                 if !words.is_empty() {
                     statements.push(std::mem::take(&mut words));
                 }
             }
-            '#' if word.is_none() => while characters.next_if(|next| *next != '\n').is_some() {},
+            '#' if open.is_none() => {
+                let rest = characters.as_str();
+                is_comment = !rest.contains('\n');
+                characters = rest[rest.find('\n').unwrap_or(rest.len())..].chars();
+            }
             '\'' => {
-                let word = word.get_or_insert_default();
+                let (_, word) = open.get_or_insert_with(|| (at, Word::new()));
                 loop {
                     match characters.next().ok_or(SplitError::OpenQuote('\''))? {
                         '\'' => break,
@@ -51,7 +82,7 @@ pub(crate) fn split(text: &str) -> Result<Vec<Vec<Word>>, SplitError> {
                 }
             }
             '"' => {
-                let word = word.get_or_insert_default();
+                let (_, word) = open.get_or_insert_with(|| (at, Word::new()));
                 loop {
                     match characters.next().ok_or(SplitError::OpenQuote('"'))? {
                         '"' => break,
@@ -60,15 +91,11 @@ pub(crate) fn split(text: &str) -> Result<Vec<Vec<Word>>, SplitError> {
                     }
                 }
             }
-            space if space.is_whitespace() => words.extend(word.take()),
-            plain => push(word.get_or_insert_default(), plain),
+            space if space.is_whitespace() => words.extend(open.take().map(|(_, word)| word)),
+            plain => push(&mut open.get_or_insert_with(|| (at, Word::new())).1, plain),
         }
     }
-    words.extend(word);
-    if !words.is_empty() {
-        statements.push(words);
-    }
-    Ok(statements)
+    Ok((statements, Unfinished { words, open, is_comment }))
 }
 
 fn push(word: &mut Word, character: char) {
@@ -136,6 +163,26 @@ mod tests {
         assert_eq!(words("begin; put a 1 ;;\n commit"), expected);
         assert_eq!(words(""), Vec::<Vec<Word>>::new());
         assert_eq!(words(" ; # nothing\n"), Vec::<Vec<Word>>::new());
+    }
+
+    #[test]
+    fn a_text_that_goes_on_ends_within_a_statement() {
+        let ends = |text: &str, words: &[&str], open: Option<(usize, &str)>, is_comment| {
+            let open = open.map(|(begin, word)| (begin, word.as_bytes().to_vec()));
+            let expected = Unfinished { words: statement(words), open, is_comment };
+            assert_eq!(unfinished(text), Ok(expected), "{text:?}");
+        };
+        ends("", &[], None, false);
+        ends("put a", &["put"], Some((4, "a")), false);
+        ends("put a ", &["put", "a"], None, false);
+        ends("begin; ge", &[], Some((7, "ge")), false);
+        ends("begin;", &[], None, false);
+        ends("put 'two words'", &["put"], Some((4, "two words")), false);
+        ends("put ü'b c'd", &["put"], Some((4, "üb cd")), false);
+        ends("put a # it's", &["put", "a"], None, true);
+        ends("put a # it's\nget b", &["get"], Some((17, "b")), false);
+        ends("put a#b", &["put"], Some((4, "a#b")), false);
+        assert_eq!(unfinished("put 'a"), Err(SplitError::OpenQuote('\'')));
     }
 
     #[test]
