@@ -64,6 +64,15 @@ pub(crate) enum Acted {
 }
 
 impl IndexAction {
+    /// The keyspace whose indexes it changes.
+    pub(crate) fn changes(&self) -> Option<&str> {
+        match self {
+            IndexAction::Create(CreateIndexArguments { keyspace, .. })
+            | IndexAction::Drop { keyspace, .. } => Some(keyspace),
+            IndexAction::List { .. } => None,
+        }
+    }
+
     /// Does it, and shows how far it is.
     pub(crate) async fn run(&self, db: &Database, progress: &Progress) -> Result<Acted, Error> {
         match self {

@@ -141,7 +141,7 @@ impl Session {
             },
             Statement::Outcome { token } => Answer::Outcome(self.db.outcome(&token).await?),
             Statement::Use { name } => {
-                self.refuse_inside_transaction()?;
+                self.refuse_to_leave(&name)?;
                 self.choose(&name).await?;
                 Answer::Text(format!("using {name}"))
             }
@@ -279,7 +279,9 @@ impl Session {
     }
 
     async fn begin(&mut self) -> Result<Answer, Error> {
-        self.refuse_inside_transaction()?;
+        if self.transaction.is_some() {
+            return Err(Error::application("a transaction is open: `commit` or `abort` it first"));
+        }
         let txn = self.in_use().await?.with_deadline(IDLE_MAX).begin().await?;
         self.transaction = Some(txn);
         Ok(Answer::Text("begun".to_owned()))
@@ -299,55 +301,74 @@ impl Session {
         Ok(Answer::Text("aborted".to_owned()))
     }
 
+    /// Carries out an action on keyspaces. None is part of a transaction: within an open one it is carried out beside it.
     async fn keyspace(&mut self, action: KeyspaceAction) -> Result<Answer, Error> {
-        match action {
+        Ok(match action {
             KeyspaceAction::Create(create) => {
-                self.refuse_inside_transaction()?;
                 let Ensured { keyspace, is_new } = create.run(&self.db, None, |_| {}).await?;
                 let definition = keyspace.definition();
-                self.keyspace = Some(keyspace);
-                Ok(Answer::Described {
-                    lines: created_lines(&self.db, &definition, is_new),
-                    fields: keyspace_fields(created_json(&self.db, &definition, is_new)),
-                })
+                let lines = created_lines(&self.db, &definition, is_new);
+                let fields = keyspace_fields(created_json(&self.db, &definition, is_new));
+                let answer = self.beside(Answer::Described { lines, fields });
+                if self.transaction.is_none() {
+                    self.keyspace = Some(keyspace);
+                }
+                answer
             }
             KeyspaceAction::List => {
                 let keyspaces = self.db.list().await?.into_iter();
                 let keyspaces = keyspaces.map(|definition| (definition.name.clone(), definition.isolation));
-                Ok(Answer::Keyspaces(keyspaces.collect()))
+                Answer::Keyspaces(keyspaces.collect())
             }
             KeyspaceAction::Show { name } => {
                 let definition = self.db.keyspace(&name).await?.definition();
-                Ok(Answer::Described {
+                Answer::Described {
                     lines: definition_lines(&self.db, &definition),
                     fields: keyspace_fields(to_json(&self.db, &definition)),
-                })
+                }
             }
             KeyspaceAction::Drop(drop) => {
-                self.refuse_inside_transaction()?;
+                self.refuse_within(&drop.name, "before you drop the keyspace")?;
                 let text = drop.run(&self.db).await?;
                 if self.keyspace.as_ref().is_some_and(|keyspace| keyspace.name() == drop.name) {
                     self.keyspace = None;
                 }
-                Ok(Answer::Text(text))
+                self.beside(Answer::Text(text))
             }
             KeyspaceAction::Index { action } => {
-                self.refuse_inside_transaction()?;
+                // Every transaction that writes and does not know the indexes as they are is refused.
+                let changed = action.changes().unwrap_or_default();
+                self.refuse_within(changed, "first, because it could not commit once indexes change")?;
                 match action.run(&self.db, &Progress::spinner()).await? {
                     Acted::Done { text, json } => {
-                        Ok(Answer::Described { lines: text, fields: keyspace_fields(json) })
+                        self.beside(Answer::Described { lines: text, fields: keyspace_fields(json) })
                     }
-                    Acted::Listed(indexes) => Ok(Answer::Described {
+                    Acted::Listed(indexes) => Answer::Described {
                         lines: index_lines(&indexes),
                         fields: keyspace_fields(index_json(&indexes)),
-                    }),
+                    },
                 }
             }
-            KeyspaceAction::Undrop(undrop) => {
-                self.refuse_inside_transaction()?;
-                Ok(Answer::Text(undrop.run(&self.db).await?))
+            KeyspaceAction::Undrop(undrop) => self.beside(Answer::Text(undrop.run(&self.db).await?)),
+        })
+    }
+
+    /// The answer of a change of keyspaces, with a line that says so if a transaction is open.
+    fn beside(&self, mut answer: Answer) -> Answer {
+        let Some(keyspace) = self.of_transaction() else { return answer };
+        let note = format!(
+            "\nthis is done, and no part of the open transaction of {}: `abort` does not undo it",
+            keyspace.name()
+        );
+        match &mut answer {
+            Answer::Described { lines, fields } => {
+                lines.push_str(&note);
+                fields.insert("beside_transaction".to_owned(), true.into());
             }
+            Answer::Text(text) => text.push_str(&note),
+            _ => {}
         }
+        answer
     }
 
     /// The keyspace in use; the only one there is, if none was chosen.
@@ -377,12 +398,31 @@ impl Session {
         self.transaction.take().ok_or_else(|| Error::application("no transaction is open: `begin` opens one"))
     }
 
-    fn refuse_inside_transaction(&self) -> Result<(), Error> {
-        match self.transaction {
-            Some(_) => Err(Error::application("a transaction is open: `commit` or `abort` it first")),
+    /// The keyspace of the open transaction, which is in use until it ends.
+    fn of_transaction(&self) -> Option<&Keyspace> {
+        self.transaction.as_ref().and(self.keyspace.as_ref())
+    }
+
+    /// Refuses a change of the keyspace of the open transaction.
+    fn refuse_within(&self, name: &str, when: &str) -> Result<(), Error> {
+        match self.of_transaction().filter(|keyspace| keyspace.name() == name) {
+            Some(_) => Err(still_open(name, when)),
             None => Ok(()),
         }
     }
+
+    /// A transaction is one of one keyspace: refuses to use another one while it is open.
+    fn refuse_to_leave(&self, name: &str) -> Result<(), Error> {
+        match self.of_transaction().filter(|keyspace| keyspace.name() != name) {
+            Some(keyspace) => Err(still_open(keyspace.name(), &format!("before you use {name}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The refusal of a statement that the open transaction does not allow for.
+fn still_open(keyspace: &str, when: &str) -> Error {
+    Error::application(format!("the open transaction is one of {keyspace}: `commit` or `abort` it {when}"))
 }
 
 /// The key of an increment holds less than is asked for.

@@ -273,6 +273,44 @@ fn statements_mean_the_same_within_a_transaction_and_bytes_come_back(dev: &Dev) 
     assert!(lines[3]["statement"] == "help" && help.contains("--limit"), "{help}");
 }
 
+/// A transaction goes on in its keyspace while others come and go.
+fn keyspaces_change_beside_an_open_transaction(dev: &Dev) {
+    let changes = [
+        "keyspace create aside",
+        "keyspace index create aside by-x --on bytes:0..1",
+        "keyspace index drop aside by-x",
+        "keyspace drop aside",
+        "keyspace undrop aside",
+        "keyspace drop aside",
+    ];
+    let ran = dev.shell(&format!(
+        "begin; put alice 8; use accounts; {}; keyspace list; keyspace show accounts; \
+         keyspace index list accounts; get alice; abort; get alice",
+        changes.join("; ")
+    ));
+    assert_eq!(ran.code, 0, "{} {}", ran.out, ran.err);
+    let said = "this is done, and no part of the open transaction of accounts: `abort` does not undo it\n";
+    assert_eq!(ran.out.matches(said).count(), changes.len(), "{}", ran.out);
+    assert!(ran.out.ends_with("\n8\naborted\n60\n"), "{}", ran.out);
+
+    let kept = dev.shell("begin; keyspace create aside; abort; get alice; use aside; keyspace drop aside");
+    assert!(kept.code == 0 && kept.out.contains("aborted\n60\nusing aside\n"), "{} {}", kept.out, kept.err);
+    let both = "keyspace create aside; begin; keyspace create beyond; keyspace drop beyond";
+    let told = run(&[
+        "shell",
+        "--connect",
+        &dev.address,
+        "--json",
+        "-e",
+        &format!("{both}; abort; keyspace drop aside"),
+    ]);
+    let lines: Vec<serde_json::Value> =
+        told.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((told.code, lines.len()), (0, 6), "{} {}", told.out, told.err);
+    let beside: Vec<_> = lines.iter().map(|line| line.get("beside_transaction").is_some()).collect();
+    assert_eq!(beside, [false, false, true, false, false, false], "{}", told.out);
+}
+
 /// Readers such as `head` leave before the end.
 fn readers_may_leave(dev: &Dev) {
     for arguments in [
@@ -350,6 +388,7 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
     assert!(swept().out.contains("(absent)\n"), "{}", expiring.out);
 
     keyspaces_are_created_if_absent(&dev);
+    keyspaces_change_beside_an_open_transaction(&dev);
     readers_may_leave(&dev);
     let aborted = dev.shell("begin; put alice 0; abort; get alice");
     assert!(aborted.out.ends_with("aborted\n60\n"), "{}", aborted.out);
@@ -366,7 +405,11 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
         ("get ''", "must not be empty"),
         ("read-now alice", "read_only"),
         ("scan-now alice", "scan"),
-        ("begin; use accounts", "a transaction is open"),
+        ("begin; begin", "a transaction is open"),
+        ("begin; use other", "is one of accounts: `commit` or `abort` it before you use other"),
+        ("begin; keyspace drop accounts", "is one of accounts: `commit` or `abort` it before you drop"),
+        ("begin; keyspace index create accounts a --on bytes:0..1", "`commit` or `abort` it first"),
+        ("begin; keyspace index drop accounts a", "could not commit once indexes change"),
         ("begin; put alice 7", "a transaction was open, and is dropped"),
         ("begin; put alice 7; exit", "a transaction was open, and is dropped"),
         ("timing", "at a terminal"),
