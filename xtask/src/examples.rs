@@ -11,7 +11,8 @@
 //!
 //! The excerpt stands in that file between the lines `// Page: long fork` and `// Page ends.`, with any indentation. In a file of Python the lines
 //! begin with `#`, and the block of the page with `python`. `cargo xtask fix` copies the excerpt into the page. An excerpt that no page shows, and a page that
-//! names none that exists, are mistakes.
+//! names none that exists, are mistakes. So is a block of Rust that names no file: nothing would notice when it stops compiling. Only a `README.md` that is
+//! the documentation of its crate needs no names, because rustdoc compiles its blocks.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,6 +54,8 @@ impl Language {
 const PAGES: &str = "docs";
 const FIRST_PAGE: &str = "README.md";
 const SOURCES: &str = "crates";
+/// A crate whose documentation is the page beside its manifest has this in its first file.
+const IS_DOCUMENTATION: &str = "include_str!(\"../README.md\")";
 
 /// The excerpts of all files, without their indentation, by file and name.
 type Excerpts = BTreeMap<(String, String), String>;
@@ -67,6 +70,7 @@ pub(crate) fn complaints(root: &Path) -> Result<Vec<String>, String> {
     for page in pages(root)? {
         let (rewritten, mistakes) = rewrite(&page, &excerpts, &mut shown);
         complaints.extend(mistakes);
+        complaints.extend(unnamed(&page, is_documentation(root, &page)));
         if rewritten != page.text {
             let path = page.path.display();
             complaints.push(format!("{path}: shows other code than it names; run `cargo xtask fix`"));
@@ -96,6 +100,8 @@ pub(crate) fn write(root: &Path) -> Result<(), String> {
 fn pages(root: &Path) -> Result<Vec<File>, String> {
     let mut pages = files(root, PAGES)?;
     pages.retain(|file| file.path.extension().is_some_and(|extension| extension == "md"));
+    let of_crates = files(root, SOURCES)?.into_iter();
+    pages.extend(of_crates.filter(|file| file.path.file_name().is_some_and(|name| name == FIRST_PAGE)));
     let first =
         fs::read_to_string(root.join(FIRST_PAGE)).map_err(|error| format!("{FIRST_PAGE}: {error}"))?;
     pages.push(File { path: FIRST_PAGE.into(), text: first });
@@ -163,6 +169,44 @@ fn rewrite(page: &File, excerpts: &Excerpts, shown: &mut Vec<(String, String)>) 
     (text, complaints)
 }
 
+/// True if rustdoc compiles the blocks of a page.
+fn is_documentation(root: &Path, page: &File) -> bool {
+    let first = page.path.parent().map(|folder| root.join(folder).join("src/lib.rs"));
+    let first = first.and_then(|path| fs::read_to_string(path).ok());
+    first.is_some_and(|text| text.contains(IS_DOCUMENTATION))
+}
+
+/// The blocks of Rust that nothing compiles, because they name no file.
+fn unnamed(page: &File, is_documentation: bool) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let mut open: Option<&str> = None;
+    let mut above = "";
+    for (at, line) in page.text.lines().enumerate() {
+        let text = line.trim();
+        let (fence, info) = text.split_at(text.len() - text.trim_start_matches('`').len());
+        match open {
+            // A block ends with a fence as long as that with which it begins.
+            Some(begin) if info.is_empty() && fence.len() >= begin.len() => open = None,
+            None if fence.len() >= 3 => {
+                let mut words = info.split([',', ' ']);
+                let is_rust = words.next().is_some_and(|language| matches!(language, "rust" | "rs"));
+                let is_compiled = is_documentation && !words.any(|word| word == "ignore");
+                let is_named = above.starts_with(FROM) && above.ends_with(FROM_ENDS);
+                if is_rust && !is_named && !is_compiled {
+                    complaints.push(format!(
+                        "{}: nothing compiles this block of Rust: put it into a test or an example, and name that above it: `{FROM}FILE: NAME{FROM_ENDS}`",
+                        page.at(at)
+                    ));
+                }
+                open = Some(fence);
+            }
+            _ => {}
+        }
+        above = line;
+    }
+    complaints
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,6 +252,40 @@ mod tests {
         assert!(complaints[0].contains("has no excerpt `two`"), "{complaints:?}");
         let (unchanged, complaints) = rewritten("<!-- from t.rs: one -->\nx\n```\ny\n```\n");
         assert!(unchanged.ends_with("y\n```\n") && complaints[0].contains("has to follow"), "{complaints:?}");
+    }
+
+    #[test]
+    fn a_block_of_rust_names_the_file_that_is_compiled() {
+        let unnamed = |page: &str| unnamed(&file("docs/p.md", page), false);
+        for named in [
+            PAGE,
+            "```toml\na = 1\n```\n",
+            "    quorate dev\n",
+            // A block within a block is text.
+            "````text\n<!-- x -->\n```rust\na();\n```\n````\n",
+        ] {
+            assert!(unnamed(named).is_empty(), "{named}");
+        }
+        for (page, line) in [
+            ("x\n```rust\na();\n```\n", 2),
+            ("```text\n```\n\n  ```rust,no_run\n  a();\n  ```\n", 4),
+            ("```rs\na();\n```\n", 1),
+            ("<!-- from t.rs: one -->\n\n```rust\na();\n```\n", 3),
+        ] {
+            let complaints = unnamed(page);
+            assert!(
+                complaints.len() == 1 && complaints[0].starts_with(&format!("docs/p.md:{line}: ")),
+                "{complaints:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_documentation_of_a_crate_is_compiled_by_rustdoc() {
+        let page = |text: &str| file("crates/c/README.md", text);
+        assert!(unnamed(&page("```rust,no_run\na();\n```\n"), true).is_empty());
+        assert_eq!(unnamed(&page("```rust,ignore\na();\n```\n"), true).len(), 1);
+        assert_eq!(unnamed(&page("```rust,no_run\na();\n```\n"), false).len(), 1);
     }
 
     #[test]

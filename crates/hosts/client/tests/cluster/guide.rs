@@ -1,12 +1,12 @@
-//! The examples of `README.md`, `docs/guide.md` and `docs/one-round.md`.
+//! The examples of `README.md`, `docs/guide.md`, `docs/one-round.md` and of the calls in `docs/procedures.md`.
 //!
 //! The code between `// Page: NAME` and `// Page ends.` is shown there, and `cargo xtask check tidy` compares the two.
 
 use std::time::Duration;
 
 use quorate::{
-    Applied, Batch, Error, Isolation, Keyspace, KeyspaceOptions, Marker, Once, Outcome, Result, Timestamp,
-    Token, Value,
+    Answers, Applied, Batch, Call, Error, Isolation, Keyspace, KeyspaceOptions, Marker, Once, Outcome,
+    Result, Timestamp, Token, Value,
 };
 
 use crate::support::Cluster;
@@ -39,7 +39,9 @@ fn every_error_has_a_row_in_the_guide() {
 }
 
 async fn connect(address: &str) -> Result<quorate::Database> {
-    let db = quorate::connect(address).await?;
+    // Page: connect
+    let db = quorate::connect(address).await?; // such as 10.0.0.1:7400,10.0.0.2:7400
+    // Page ends.
     Ok(db)
 }
 
@@ -242,6 +244,34 @@ async fn order(keyspace: &Keyspace) -> Result<()> {
     Ok(())
 }
 
+/// The worked example: moves an amount from one account to another.
+const TRANSFER: &[u8] = include_bytes!("../../../../serializable/sandbox/tests/sandbox/transfer.wasm");
+
+/// The arguments that move an amount from one of these accounts to the other.
+fn arguments(from: &str, to: &str, amount: u64) -> Vec<u8> {
+    let name = |name: &str| [&[name.len() as u8], name.as_bytes()].concat();
+    [name(from), name(to), amount.to_le_bytes().to_vec()].concat()
+}
+
+async fn deploy(accounts: &Keyspace, module: &[u8], arguments: Vec<u8>) -> Result<Answers> {
+    // Page: deploy
+    accounts.deploy("transfer", None, module).await?; // once
+    let transfer = Call::new("transfer").arguments(arguments);
+    let answers = accounts.call(transfer.keys(["{team}/ada", "{team}/bob"])).await?;
+    // Page ends.
+    Ok(answers)
+}
+
+async fn call(accounts: &Keyspace, arguments: Vec<u8>) -> Result<Answers> {
+    // Page: call
+    use quorate::Call;
+
+    let call = Call::new("transfer").version(1).arguments(arguments).keys(["{team}/ada", "{team}/bob"]);
+    let answers = accounts.call(call).await?;
+    // Page ends.
+    Ok(answers)
+}
+
 async fn basket(address: &str) -> Result<bool> {
     // Page: basket
     let db = quorate::connect(address).await?;
@@ -327,4 +357,13 @@ async fn the_examples_of_the_guide_do_what_it_says() {
     shop.transact(async |txn| txn.put("{alice}/state", "active")).await.unwrap();
     order(&shop).await.unwrap();
     assert_eq!(shop.get("{alice}/orders").await.unwrap(), value("1"));
+
+    let (ada, bob) = ("{team}/ada", "{team}/bob");
+    for (account, amount) in [(ada, 100_u64), (bob, 5)] {
+        shop.put(account, amount.to_le_bytes()).await.unwrap();
+    }
+    let answers = deploy(&shop, TRANSFER, arguments(ada, bob, 30)).await.unwrap();
+    assert_eq!((answers.answers.len(), answers.first()), (1, &70_u64.to_le_bytes()[..]));
+    let answers = call(&shop, arguments(bob, ada, 5)).await.unwrap();
+    assert_eq!(answers.first(), 30_u64.to_le_bytes());
 }

@@ -1,5 +1,6 @@
 //! Options of keyspaces that are their own: the order of timestamps, how far ahead is proposed again, and applications in native code.
 
+use std::path::Path;
 use std::time::Duration;
 
 use quorate::topology::{SerialOrder, Timestamping, TimestampingError};
@@ -128,6 +129,29 @@ impl Procedure for Deposit {
         let keys = arguments.split_last_chunk::<8>().map(|(name, _)| name.to_vec()).into_iter().collect();
         Footprint::Keys { keys, ranges: Vec::new() }
     }
+}
+
+/// The program of `docs/procedures.md` that has an application of its own.
+fn started(path: &Path) -> Result<quorate_server::Server, Box<dyn std::error::Error>> {
+    // Page: link
+    use quorate_server::{Application, Config, Initialise, Server, link};
+
+    link(Application { name: "bank-1", procedures: &[("deposit", &Deposit)] })?;
+    let server = Server::start(Config::load(path)?, Initialise::No)?;
+    // Page ends.
+    Ok(server)
+}
+
+#[test]
+fn an_application_is_linked_before_a_server_starts() {
+    let missing = started(Path::new("node-0.toml")).err().unwrap();
+    assert!(missing.to_string().contains("node-0.toml"), "{missing}");
+    let again = started(Path::new("node-0.toml")).err().unwrap();
+    assert_eq!(
+        again.downcast_ref(),
+        Some(&LinkError::Taken { name: "bank-1" }),
+        "the first call has linked it"
+    );
 }
 
 #[tokio::test]
