@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::history::{History, Outcome, Session, Txn, TxnId};
 
 /// The width of a character of the fixed-width font.
-const CHARACTER: f64 = 7.3;
+pub(super) const CHARACTER: f64 = 7.3;
 const LINE: f64 = 15.0;
 /// Lines of text in a bar; further ones are counted.
 const LINES_MAX: usize = 8;
@@ -57,6 +57,9 @@ pub(super) struct Layout {
     pub(super) height: f64,
 }
 
+/// The lanes are so far apart: farther if labels find no room between them that is free of arrows.
+pub(super) const GAPS: [f64; 4] = [42.0, 56.0, 80.0, 120.0];
+
 /// A transaction and the columns in which it begins and ends.
 struct Span {
     txn: TxnId,
@@ -71,12 +74,12 @@ struct Span {
 type LaneKey = (Option<String>, u64, Option<String>);
 
 impl Layout {
-    /// Places the transactions with these `invoke` indices. `arrows` makes room between the lanes.
+    /// Places the transactions with these `invoke` indices. The lanes are so far apart.
     pub(super) fn new(
         history: &History,
         invokes: &[u32],
         lines: &dyn Fn(TxnId) -> Vec<String>,
-        arrows: usize,
+        gap: f64,
     ) -> Self {
         let find = |invoke: u32| history.txns().binary_search_by_key(&invoke, |txn| txn.invoke).ok();
         let invokes: BTreeSet<u32> = invokes.iter().copied().collect();
@@ -103,7 +106,7 @@ impl Layout {
         let names: Vec<Vec<String>> = lane_keys.iter().map(lane_names).collect();
         let longest = names.iter().flatten().map(|name| name.chars().count()).max().unwrap_or(0);
         let columns = columns(&spans, events.indices.len(), 16.0 + CHARACTER * longest as f64 + 26.0);
-        let lanes = lanes(names, &spans, arrows);
+        let lanes = lanes(names, &spans, gap);
         let bars: Vec<Bar> = spans.into_iter().map(|span| span.bar(history, &lanes, &columns)).collect();
         let height = lanes.last().map_or(LANES_TOP, |lane| lane.top + lane.height);
         let ticks = events.ticks(&columns);
@@ -228,8 +231,7 @@ fn columns(spans: &[Span], count: usize, left: f64) -> Vec<f64> {
     edges
 }
 
-fn lanes(names: Vec<Vec<String>>, spans: &[Span], arrows: usize) -> Vec<Lane> {
-    let gap = if arrows > 6 { 52.0 } else { 42.0 };
+fn lanes(names: Vec<Vec<String>>, spans: &[Span], gap: f64) -> Vec<Lane> {
     let mut top = LANES_TOP;
     let mut lanes = Vec::new();
     for (at, names) in names.into_iter().enumerate() {

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::layout::{Bar, Layout};
-use super::routes::{Route, routes};
+use super::layout::{Bar, CHARACTER, GAPS, Layout};
+use super::routes::{Route, Routes, routes};
 use crate::history::{Action, History, KeyId, Outcome, Seen, TxnId, Value};
 use crate::report::{Anomaly, AnomalyEdge, DependencyKind};
 
@@ -53,11 +53,13 @@ pub fn picture(history: &History, anomaly: &Anomaly, title: &str) -> String {
     let edges = if anomaly.edges.is_empty() { reads_among(history, anomaly) } else { anomaly.edges.clone() };
     let invokes: Vec<u32> =
         anomaly.txns.iter().copied().chain(edges.iter().flat_map(|edge| [edge.from, edge.to])).collect();
-    let layout = Layout::new(history, &invokes, &|txn| bar_lines(history, txn), edges.len());
-    let routes = routes(&layout, &edges);
+    let (layout, routes) = arranged(history, &invokes, &edges);
     let kinds = legend_entries(&edges);
-    let legend_top = layout.height + 14.0;
-    let (width, height) = (layout.width.max(430.0), legend_top + 18.0 * kinds.len() as f64 + 12.0);
+    let legend_top = layout.height.max(routes.bottom()) + 14.0;
+    let legend_width = kinds.iter().map(|(kind, meaning)| text_width(&format!("{kind} {meaning}"), SMALL));
+    let legend_width = legend_width.fold(0.0, f64::max) + LEGEND_TEXT;
+    let width = layout.width.max(legend_width).max(text_width(title, TITLE) + 12.0) + 12.0;
+    let height = legend_top + 18.0 * kinds.len() as f64 + 12.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"{width:.0}\" height=\"{height:.0}\" \
          viewBox=\"0 0 {width:.0} {height:.0}\">\n<title>{title}</title>\n<desc>{why}</desc>\n<style>{STYLE}</style>\n\
@@ -76,20 +78,20 @@ pub fn picture(history: &History, anomaly: &Anomaly, title: &str) -> String {
     let _ = writeln!(svg, "<text class=\"title\" x=\"12\" y=\"24\">{}</text>", escape(title));
     draw_lanes(&mut svg, &layout);
     // An arrow passes behind the bars between its ends, and shines through.
-    for route in &routes {
+    for route in &routes.all {
         draw_route(&mut svg, route);
     }
     for bar in &layout.bars {
         draw_bar(&mut svg, history, bar);
     }
-    for route in &routes {
+    for route in &routes.all {
         let _ = writeln!(svg, "<path class=\"arrow {} faint\" d=\"{}\"/>", route.kind.name(), outline(route));
     }
     // Text comes last, so that no arrow crosses it out.
     for bar in &layout.bars {
         draw_bar_text(&mut svg, history, bar);
     }
-    for route in &routes {
+    for route in &routes.all {
         let (x, y) = route.label_at;
         let (kind, label) = (route.kind.name(), escape(&route.label));
         let _ = writeln!(
@@ -102,12 +104,40 @@ pub fn picture(history: &History, anomaly: &Anomaly, title: &str) -> String {
         let _ = writeln!(
             svg,
             "<path class=\"arrow {kind}\" marker-end=\"url(#{kind})\" d=\"M14 {y:.1}H48\"/>\
-             <text class=\"small\" x=\"56\" y=\"{:.1}\"><tspan class=\"name {kind}-ink\">{kind}</tspan> {meaning}</text>",
+             <text class=\"small\" x=\"{LEGEND_TEXT}\" y=\"{:.1}\"><tspan class=\"name {kind}-ink\">{kind}</tspan> {meaning}</text>",
             y + 4.0
         );
     }
     svg.push_str("</svg>\n");
     svg
+}
+
+/// The width of a letter in a line of the legend, and in the title, whose letters differ.
+const SMALL: f64 = CHARACTER * 11.0 / 12.0;
+const TITLE: f64 = 8.8;
+/// Where the text of the legend begins.
+const LEGEND_TEXT: f64 = 56.0;
+
+fn text_width(text: &str, letter: f64) -> f64 {
+    text.chars().count() as f64 * letter
+}
+
+/// The bars and the arrows between them. Lanes are as far apart as labels need that are to stand beside their arrows, in the way of none.
+fn arranged(history: &History, invokes: &[u32], edges: &[AnomalyEdge]) -> (Layout, Routes) {
+    let arrange = |gap| {
+        let layout = Layout::new(history, invokes, &|txn| bar_lines(history, txn), gap);
+        let routes = routes(&layout, edges);
+        (layout, routes)
+    };
+    let [first, wider @ ..] = GAPS;
+    let mut best = arrange(first);
+    for gap in wider {
+        if best.1.is_clear {
+            break;
+        }
+        best = arrange(gap);
+    }
+    best
 }
 
 fn draw_lanes(svg: &mut String, layout: &Layout) {
@@ -392,7 +422,7 @@ mod tests {
         for txns in [2, 5, 12] {
             let history = ring(txns, |at| format!("key-{at}"));
             let (anomaly, _) = drawn(&history);
-            let layout = Layout::new(&history, &anomaly.txns, &|txn| bar_lines(&history, txn), 12);
+            let (layout, routes) = arranged(&history, &anomaly.txns, &anomaly.edges);
             for (at, one) in layout.bars.iter().enumerate() {
                 assert!(one.left > 0.0 && one.left + one.width < layout.width);
                 assert!(one.top + one.height < layout.height);
@@ -403,39 +433,87 @@ mod tests {
                     assert!(one.lane != other.lane || apart);
                 }
             }
-            let routes = routes(&layout, &anomaly.edges);
-            for route in &routes {
-                assert!(txns > 5 || !is_crossed(route, &routes), "{txns} {}", route.label);
-            }
-            for route in &routes {
-                let (x, y) = route.label_at;
+            assert!(routes.is_clear, "{txns}");
+            for route in &routes.all {
+                let (left, top, right, bottom) = route.label_area();
                 let covers = |bar: &Bar| {
-                    bar.left < x && x < bar.left + bar.width && bar.top < y && y < bar.top + bar.height
+                    bar.left < right
+                        && left < bar.left + bar.width
+                        && bar.top < bottom
+                        && top < bar.top + bar.height
                 };
                 assert!(!layout.bars.iter().any(covers), "{txns} {}", route.label);
             }
         }
     }
 
-    /// True if an arrow goes through a label.
-    fn is_crossed(labelled: &Route, routes: &[Route]) -> bool {
-        let half = 7.3 * labelled.label.chars().count() as f64 / 2.0;
-        let (x, y) = labelled.label_at;
-        let through = |route: &Route| {
-            let [(x1, y1), (x2, y2), (x3, y3), (x4, y4)] = route.curve;
-            (0..=200).map(|at| f64::from(at) / 200.0).any(|at| {
-                let back = 1.0 - at;
-                let of = |a: f64, b: f64, c: f64, d: f64| {
-                    back.powi(3) * a
-                        + 3.0 * back.powi(2) * at * b
-                        + 3.0 * back * at.powi(2) * c
-                        + at.powi(3) * d
+    /// The numbers of a text, in order.
+    fn numbers(text: &str) -> Vec<f64> {
+        let parts = text.split(|character: char| !character.is_ascii_digit() && !".-".contains(character));
+        parts.filter_map(|part| part.parse().ok()).collect()
+    }
+
+    /// The value of an attribute of a tag.
+    fn attribute<'a>(tag: &'a str, name: &str) -> &'a str {
+        tag.split(&format!(" {name}=\"")).nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default()
+    }
+
+    /// The arrows and labels are taken from the picture itself, so whatever draws them is held to it.
+    #[test]
+    fn no_arrow_goes_through_a_label_and_no_label_through_another() {
+        for txns in [2, 3, 5, 12] {
+            let (_, svg) = drawn(&ring(txns, |at| format!("key-{at}")));
+            let outlines = svg.lines().filter(|line| line.starts_with("<path class=\"arrow"));
+            let curves: Vec<Vec<f64>> =
+                outlines.map(|line| numbers(attribute(line, "d"))).filter(|curve| curve.len() == 8).collect();
+            assert_eq!(curves.len(), 2 * txns as usize, "each once more, faintly");
+            let mut labels: Vec<[f64; 4]> = Vec::new();
+            for line in svg.lines().filter(|line| line.starts_with("<text class=\"label")) {
+                let text = line.split('>').nth(1).and_then(|rest| rest.split('<').next()).unwrap_or_default();
+                let half = CHARACTER * text.chars().count() as f64 / 2.0;
+                let [x, y] = ["x", "y"].map(|name| numbers(attribute(line, name))[0]);
+                let area = [x - half, y - 9.0, x + half, y + 3.0];
+                for curve in &curves {
+                    for at in (0..=500).map(|at| f64::from(at) / 500.0) {
+                        let weights = [
+                            (1.0 - at).powi(3),
+                            3.0 * (1.0 - at).powi(2) * at,
+                            3.0 * (1.0 - at) * at.powi(2),
+                            at.powi(3),
+                        ];
+                        let of =
+                            |axis: usize| (0..4).map(|point| weights[point] * curve[2 * point + axis]).sum();
+                        let (px, py): (f64, f64) = (of(0), of(1));
+                        let is_inside = area[0] < px && px < area[2] && area[1] < py && py < area[3];
+                        assert!(!is_inside, "an arrow of {txns} goes through {text}: {px} {py} in {area:?}");
+                    }
+                }
+                let covers = |other: &[f64; 4]| {
+                    area[0] < other[2] && other[0] < area[2] && area[1] < other[3] && other[1] < area[3]
                 };
-                let (px, py) = (of(x1, x2, x3, x4), of(y1, y2, y3, y4));
-                (px - x).abs() < half && y - 9.0 < py && py < y + 2.0
-            })
-        };
-        routes.iter().any(through)
+                assert!(!labels.iter().any(covers), "{text} covers another label of {txns}");
+                labels.push(area);
+            }
+            assert_eq!(labels.len(), txns as usize);
+        }
+    }
+
+    /// The title and the legend may be wider than the lanes, and arrows and labels may reach below these.
+    #[test]
+    fn the_picture_holds_all_that_is_drawn() {
+        let history = ring(2, |at| format!("k{at}"));
+        let anomaly = check(&history, Level::Serializable).anomalies.remove(0);
+        let title = "a title that is far longer than lanes with two short transactions are wide, and then some more of it";
+        let svg = picture(&history, &anomaly, title);
+        let width = numbers(attribute(&svg, "width"))[0];
+        assert!(width > 8.0 * title.len() as f64, "{width}");
+        let legend = svg.lines().find(|line| line.contains("M14 ")).unwrap();
+        let legend_top = numbers(attribute(legend, "d"))[1];
+        let outlines = svg.lines().filter(|line| line.starts_with("<path class=\"arrow"));
+        let curves = outlines.map(|line| numbers(attribute(line, "d"))).filter(|curve| curve.len() == 8);
+        for curve in curves {
+            assert!(curve[1].max(curve[7]) < legend_top, "{curve:?} reaches the legend at {legend_top}");
+        }
     }
 
     #[test]

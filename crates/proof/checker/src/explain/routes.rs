@@ -1,6 +1,6 @@
 //! The arrows of a picture: from bar to bar, apart from one another, each with a label that nothing covers.
 
-use super::layout::{Bar, Layout};
+use super::layout::{Bar, CHARACTER, Layout};
 use crate::report::{AnomalyEdge, DependencyKind};
 
 type Point = (f64, f64);
@@ -13,6 +13,31 @@ pub(super) struct Route {
     pub(super) curve: [Point; 4],
     /// The middle of the label's base line.
     pub(super) label_at: Point,
+}
+
+/// The arrows of a picture.
+pub(super) struct Routes {
+    pub(super) all: Vec<Route>,
+    /// True if each label stands where nothing else is.
+    pub(super) is_clear: bool,
+}
+
+impl Routes {
+    /// How far down arrows and labels reach.
+    pub(super) fn bottom(&self) -> f64 {
+        let reached = |route: &Route| {
+            let lowest = trace(&route.curve).iter().map(|point| point.1).fold(0.0, f64::max);
+            lowest.max(route.label_area().3)
+        };
+        self.all.iter().map(reached).fold(0.0, f64::max)
+    }
+}
+
+impl Route {
+    /// The area of its label.
+    pub(super) fn label_area(&self) -> Area {
+        label_area(self.label_at, half_width(&self.label))
+    }
 }
 
 /// The side of a bar where an arrow begins or ends.
@@ -33,7 +58,7 @@ struct End<'a> {
 }
 
 /// Routes all edges whose bars are in the layout.
-pub(super) fn routes(layout: &Layout, edges: &[AnomalyEdge]) -> Vec<Route> {
+pub(super) fn routes(layout: &Layout, edges: &[AnomalyEdge]) -> Routes {
     let placed: Vec<(usize, &Bar, &Bar)> = edges
         .iter()
         .enumerate()
@@ -60,21 +85,22 @@ pub(super) fn routes(layout: &Layout, edges: &[AnomalyEdge]) -> Vec<Route> {
     }
     let curves: Vec<[Point; 4]> =
         placed.iter().map(|&(at, from, to)| curve(points[at][0], points[at][1], sides(from, to))).collect();
-    let mut labels = Labels { layout, traces: curves.iter().map(trace).collect(), taken: Vec::new() };
-    placed
+    let traces = curves.iter().map(trace).collect();
+    let mut labels = Labels { layout, traces, taken: Vec::new(), is_clear: true };
+    let all = placed
         .iter()
         .zip(&curves)
-        .enumerate()
-        .map(|(number, (&(at, ..), curve))| {
+        .map(|(&(at, ..), curve)| {
             let edge = &edges[at];
             let label = edge.key.as_ref().map_or_else(
                 || edge.kind.name().to_string(),
                 |key| format!("{} {}", edge.kind.name(), short(key)),
             );
-            let label_at = labels.place(number, curve, &label);
+            let label_at = labels.place(curve, &label);
             Route { kind: edge.kind, label, curve: *curve, label_at }
         })
-        .collect()
+        .collect();
+    Routes { all, is_clear: labels.is_clear }
 }
 
 fn middle(bar: &Bar) -> f64 {
@@ -105,15 +131,30 @@ fn point(curve: &[Point; 4], at: f64) -> Point {
 }
 
 /// A rectangle: left, top, right, bottom.
-type Area = (f64, f64, f64, f64);
+pub(super) type Area = (f64, f64, f64, f64);
+
+/// Letters are so high above their base line, and so deep below it.
+const ASCENT: f64 = 11.0;
+const DESCENT: f64 = 4.0;
+/// Beside the letters of a label, and between that and its arrow.
+const CLEAR: f64 = 5.0;
+const ASIDE: f64 = 4.0;
+
+fn half_width(label: &str) -> f64 {
+    label.chars().count() as f64 * CHARACTER / 2.0 + CLEAR
+}
+
+fn label_area((x, y): Point, half: f64) -> Area {
+    (x - half, y - ASCENT, x + half, y + DESCENT)
+}
 
 fn overlap((left, top, right, bottom): Area, other: Area) -> bool {
     left < other.2 && other.0 < right && top < other.3 && other.1 < bottom
 }
 
-/// Points of a curve, near to each other.
+/// Points of a curve, nearer to each other than a label is high.
 fn trace(curve: &[Point; 4]) -> Vec<Point> {
-    const POINTS: u32 = 48;
+    const POINTS: u32 = 200;
     (0..=POINTS).map(|at| point(curve, f64::from(at) / f64::from(POINTS))).collect()
 }
 
@@ -124,35 +165,56 @@ struct Labels<'a> {
     traces: Vec<Vec<Point>>,
     /// Where labels stand.
     taken: Vec<Area>,
+    /// True as long as each label stands where nothing else is.
+    is_clear: bool,
 }
 
 impl Labels<'_> {
-    /// The place for the label of a curve, on it or beside it, that covers least: no bar and no other label if that can be, and then no arrow.
-    fn place(&mut self, number: usize, curve: &[Point; 4], label: &str) -> Point {
-        let half = label.chars().count() as f64 * 7.3 / 2.0 + 3.0;
-        let area = |(x, y): Point| (x - half, y - 11.0, x + half, y + 4.0);
+    /// The place for the label of a curve, beside it, that covers least: no bar and no other label if that can be, and then no arrow. Of several that cover
+    /// nothing, one near the middle.
+    fn place(&mut self, curve: &[Point; 4], label: &str) -> Point {
+        /// Steps along a curve on either side of its middle.
+        const STEPS: i32 = 16;
+        let half = half_width(label);
+        let (beside, above, below) = (half + ASIDE, -ASIDE - DESCENT, ASIDE + ASCENT);
+        // A label that begins or ends at the curve keeps clear of one that is neither steep nor flat.
+        let ways = [
+            (beside, 4.0),
+            (-beside, 4.0),
+            (0.0, above),
+            (0.0, below),
+            (beside, above),
+            (-beside, above),
+            (beside, below),
+            (-beside, below),
+        ];
         let mut best: Option<(u32, Point)> = None;
-        for at in [0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.18, 0.82, 0.1, 0.9] {
-            let (x, y) = point(curve, at);
-            for aside in [0.0, half + 4.0, -half - 4.0] {
-                let place = (x + aside, y + 4.0);
-                let cost = self.cost(number, area(place), aside == 0.0);
+        for step in (0..=STEPS).flat_map(|step| [step, -step]) {
+            let (x, y) = point(curve, 0.5 + 0.45 * f64::from(step) / f64::from(STEPS));
+            for (aside, down) in ways {
+                let place = (x + aside, y + down);
+                let cost = self.cost(label_area(place, half));
                 if best.is_none_or(|(least, _)| cost < least) {
                     best = Some((cost, place));
                 }
+                if cost == 0 {
+                    break;
+                }
+            }
+            if best.is_some_and(|(least, _)| least == 0) {
+                break;
             }
         }
-        let place = best.map_or((0.0, 0.0), |(_, place)| place);
-        self.taken.push(area(place));
+        let (cost, place) = best.unwrap_or((u32::MAX, (0.0, 0.0)));
+        self.is_clear &= cost == 0;
+        self.taken.push(label_area(place, half));
         place
     }
 
     /// How bad it is if a label covers this; zero if it covers nothing.
-    fn cost(&self, number: usize, area: Area, is_on_its_curve: bool) -> u32 {
-        const BAR: u32 = 1_000;
-        const LABEL: u32 = 1_000;
-        const OTHER_ARROW: u32 = 30;
-        const OWN_ARROW: u32 = 10;
+    fn cost(&self, area: Area) -> u32 {
+        const OTHER_TEXT: u32 = 100;
+        const ARROW: u32 = 1;
         let bars = self.layout.bars.iter();
         let bars = bars
             .filter(|bar| overlap(area, (bar.left, bar.top, bar.left + bar.width, bar.top + bar.height)))
@@ -160,17 +222,11 @@ impl Labels<'_> {
         let labels = self.taken.iter().filter(|other| overlap(area, **other)).count();
         let names = self.layout.lanes.iter().filter(|lane| overlap(area, lane.names_area())).count();
         let is_outside = area.0 < 8.0 || area.2 > self.layout.width;
-        let crosses = |trace: &[Point]| {
+        let crosses = |trace: &&Vec<Point>| {
             trace.iter().any(|(x, y)| area.0 < *x && *x < area.2 && area.1 < *y && *y < area.3)
         };
-        let others =
-            self.traces.iter().enumerate().filter(|(other, trace)| *other != number && crosses(trace));
-        let own = !is_on_its_curve && crosses(&self.traces[number]);
-        // A label that its own arrow goes through hides the middle of it.
-        BAR * (bars + names) as u32
-            + LABEL * (labels as u32 + u32::from(is_outside))
-            + OTHER_ARROW * others.count() as u32
-            + OWN_ARROW * (u32::from(own) + u32::from(is_on_its_curve))
+        let arrows = self.traces.iter().filter(crosses).count();
+        OTHER_TEXT * (bars + names + labels + usize::from(is_outside)) as u32 + ARROW * arrows as u32
     }
 }
 
