@@ -5,6 +5,7 @@ mod threads;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use quorate_experiments::report::Shown;
 use quorate_experiments::{Experiment, Report, Settings, of_paper, svg};
 use serde_json::json;
 use threads::Threads;
@@ -101,7 +102,7 @@ fn number(number: f64) -> String {
 fn text(report: &Report) -> String {
     let mut table = Table::new(&[
         ("series", Align::Left),
-        ("x", Align::Right),
+        (if report.x.is_some() { "x" } else { "place" }, Align::Right),
         ("paper", Align::Right),
         ("ours", Align::Right),
         ("low", Align::Right),
@@ -110,8 +111,8 @@ fn text(report: &Report) -> String {
     ]);
     for row in &report.rows {
         table.row([
-            row.series.clone(),
-            row.x.to_string(),
+            row.name(),
+            row.shown_place(),
             of_paper(row.paper, row.paper_range).unwrap_or_default(),
             number(row.ours),
             number(row.low),
@@ -120,8 +121,9 @@ fn text(report: &Report) -> String {
         ]);
     }
     let headline = &report.headline;
-    let mut text =
-        format!("{}\n\n{table}\n\n{}: {:.2} {}", report.what, headline.what, headline.ours, headline.unit);
+    let ours = Shown::of(headline.ours);
+    let x = report.x.as_ref().map_or(String::new(), |quantity| format!("\nx: {quantity}"));
+    let mut text = format!("{}{x}\n\n{table}\n\n{}: {ours:.2} {}", report.what, headline.what, headline.unit);
     if let Some(paper) = of_paper(headline.paper, headline.paper_range) {
         text.push_str(&format!(" (paper: {paper} {})", headline.unit));
     }

@@ -17,6 +17,8 @@ pub struct Experiment {
     pub name: &'static str,
     /// Its subject, in a sentence.
     pub what: &'static str,
+    /// The quantity of its x axis, with the unit; none where the places of the axis have names.
+    pub x: Option<&'static str>,
     pub(crate) run: fn(&mut Settings<'_>) -> Found,
 }
 
@@ -105,8 +107,7 @@ impl Experiment {
 
     /// Runs it. The same settings give the same report.
     pub fn run(&self, settings: &mut Settings<'_>) -> Report {
-        let Found { headline, rows, bounds, deviations } = (self.run)(settings);
-        let (name, what, seed) = (self.name.into(), self.what.into(), *settings.seeds().start());
-        Report { name, what, headline, rows, bounds, deviations, seed, quick: settings.quick }
+        let found = (self.run)(settings);
+        Report::new(self, found, *settings.seeds().start(), settings.quick)
     }
 }

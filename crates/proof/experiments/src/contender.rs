@@ -57,7 +57,7 @@ impl Contender {
     }
 }
 
-/// TAPIR's number ÷ that of the best system with leaders: the least of theirs, or the greatest.
+/// TAPIR's number ÷ that of the best system with leaders: the least of theirs, or the greatest. No number if one of the two is missing or nothing.
 pub fn ratio(numbers: impl IntoIterator<Item = (Contender, f64)>, best: fn(f64, f64) -> f64) -> f64 {
     let (mut tapir, mut rival) = (f64::NAN, None);
     for (contender, number) in numbers {
@@ -133,6 +133,14 @@ pub enum Batches {
 }
 
 impl Batches {
+    /// In a word or two.
+    pub fn name(self) -> &'static str {
+        match self {
+            Batches::Nothing => "without batches",
+            Batches::Everything => "with batches",
+        }
+    }
+
     /// How much goes into one message of a log, and how many of them may be on their way to a backup.
     pub fn limits(self) -> Limits {
         match self {

@@ -10,12 +10,13 @@ use crate::datacentre::{Bench, CLIENTS};
 use crate::deployment::Deployment;
 use crate::interactive::{Transactions, zipf};
 use crate::load::{Measured, Window};
-use crate::report::{Found, Headline};
+use crate::report::{Found, Headline, Shown, defined};
 
 /// In the catalogue.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "tapir-contention",
     what: "Throughput within a data centre, by the skew of popularity (Zipf)",
+    x: Some("Zipf exponent"),
     run: experiment,
 };
 
@@ -48,15 +49,17 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
                 settings.say(&format!("{kind}, {contender}, Zipf {exponent}"));
                 let one = |seed| contender.run(&deployment, Batches::Everything, seed, window);
                 let runs = settings.measure(one);
-                let series = format!("{kind}, {contender}");
-                let of = |what: &str| format!("{series}: {what}");
-                rows.push(runs.row(&series, exponent, "1/s", Measured::throughput));
-                rows.push(runs.row(of("abort rate"), exponent, "%", |run| 100.0 * run.abort_rate()));
-                rows.push(runs.row(of("99th percentile"), exponent, "ms (tail)", |run| run.latency_ms(0.99)));
+                let mut row = |unit, of: &dyn Fn(&Measured) -> f64| {
+                    let row = runs.row(contender.to_string(), exponent, unit, of);
+                    rows.push(row.in_panel(kind.to_string()));
+                };
+                row("1/s", &Measured::throughput);
+                row("% aborted", &|run| 100.0 * run.abort_rate());
+                row("ms, 99th percentile", &|run| run.latency_ms(0.99));
                 throughputs.push((contender, runs.mean(Measured::throughput)));
             }
             let lead = ratio(throughputs, f64::max);
-            leads.push(format!("{lead:.2} ({kind}, {exponent})"));
+            leads.push(format!("{:.2} ({kind}, {exponent})", Shown(lead)));
             if (kind, exponent) == HEADLINE {
                 ours = lead;
             }
@@ -69,7 +72,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         ),
         paper: None,
         paper_range: None,
-        ours,
+        ours: defined(ours),
         unit: "×".into(),
     };
     let deviations = vec![

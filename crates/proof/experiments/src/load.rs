@@ -148,12 +148,12 @@ impl Measured {
         self.mean_latency_of_ms(|_| true)
     }
 
-    /// The average latency of some of them, in milliseconds.
+    /// The average latency of some of them, in milliseconds; no number if there are none.
     pub fn mean_latency_of_ms(&self, counts: impl Fn(&Took) -> bool) -> f64 {
         let latencies: Vec<Duration> =
             self.took.iter().filter(|took| counts(took)).map(|took| took.all).collect();
         let sum: Duration = latencies.iter().sum();
-        sum.as_secs_f64() * 1_000.0 / latencies.len().max(1) as f64
+        sum.as_secs_f64() * 1_000.0 / latencies.len() as f64
     }
 
     /// The time after its commit within which this share of transactions has reached a milestone, in milliseconds.
@@ -167,10 +167,10 @@ impl Measured {
     }
 }
 
-/// The duration that this share of all does not exceed, in milliseconds; zero if there are none.
+/// The duration that this share of all does not exceed, in milliseconds; no number if there are none.
 fn quantile_ms(mut durations: Vec<Duration>, share: f64) -> f64 {
     if durations.is_empty() {
-        return 0.0;
+        return f64::NAN;
     }
     let at = ((durations.len() - 1) as f64 * share).round() as usize;
     let (_, found, _) = durations.select_nth_unstable(at);

@@ -12,12 +12,13 @@ use crate::contender::{Batches, run_on_log};
 use crate::datacentre::Bench;
 use crate::deployment::Deployment;
 use crate::load::Measured;
-use crate::report::{Found, Headline};
+use crate::report::{Found, Headline, Shown, defined};
 
 /// In the catalogue.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "tapir-rivals",
     what: "Throughput of the systems with leaders, by how many messages of a log are on their way to a backup",
+    x: Some("messages of a log on their way to a backup"),
     run: experiment,
 };
 
@@ -57,8 +58,9 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
                     };
                     let one = |seed| run_on_log(system, limits, &deployment, seed, bench.window);
                     let runs = settings.measure(one);
-                    let series = format!("{system}, {workload}, {} KiB", message_bytes / 1024);
-                    let row = runs.row(series, in_flight as f64, "1/s", Measured::throughput);
+                    let panel = format!("{workload}, messages of {} KiB", message_bytes / 1024);
+                    let row = runs.row(system.name(), in_flight as f64, "1/s", Measured::throughput);
+                    let row = row.in_panel(panel);
                     found.best = found.best.max(row.ours);
                     if limits == used {
                         found.used = row.ours;
@@ -74,11 +76,11 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         what: "throughput with the settings that are used ÷ with the best of the sweep, of the system for which that is least"
             .to_owned(),
         paper: None, paper_range: None,
-        ours: swept.iter().map(|(_, found)| share(found)).fold(f64::INFINITY, f64::min),
+        ours: defined(swept.iter().map(|(_, found)| share(found)).fold(f64::INFINITY, f64::min)),
         unit: "×".into(),
     };
     let shares: Vec<String> =
-        swept.iter().map(|(name, found)| format!("{:.2} ({name})", share(found))).collect();
+        swept.iter().map(|(name, found)| format!("{:.2} ({name})", Shown(share(found)))).collect();
     let deviations = vec![
         "No paper has this figure: it says that the rivals are not detuned.".to_owned(),
         format!(

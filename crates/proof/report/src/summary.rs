@@ -106,7 +106,7 @@ impl ExperimentSummary {
             name,
             measured: report.is_some(),
             quick: report.is_some_and(|report| report.quick),
-            ours: report.map(|report| report.headline.ours),
+            ours: report.and_then(|report| report.headline.ours),
             paper: report.and_then(|report| report.headline.paper),
             unit: report.map(|report| report.headline.unit.to_string()),
             met: bounds.iter().filter(|bound| bound.met).count(),

@@ -1,6 +1,5 @@
 //! The memory and disk that server processes take while they work, second by second.
 
-use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
@@ -75,16 +74,7 @@ fn report(samples: &[Sample]) -> Report {
         let x = (sample.committed as f64 / 1e5).round() / 10.0;
         let mut row = |series: String, bytes: u64, unit| {
             let ours = (bytes as f64 / f64::from(1 << 20)).round();
-            rows.push(Row {
-                series,
-                x,
-                paper: None,
-                paper_range: None,
-                ours,
-                low: ours,
-                high: ours,
-                unit: Cow::Borrowed(unit),
-            });
+            rows.push(Row::exact(series, x, unit, ours));
         };
         for (server, bytes) in sample.memory_bytes.iter().enumerate() {
             row(format!("server {}", server + 1), *bytes, "MiB of resident memory");
@@ -99,9 +89,10 @@ fn report(samples: &[Sample]) -> Report {
             what: "on disk at the end".to_owned(),
             paper: None,
             paper_range: None,
-            ours: disk as f64 / f64::from(1 << 20),
+            ours: Some(disk as f64 / f64::from(1 << 20)),
             unit: "MiB".into(),
         },
+        x: Some("millions of transactions that have committed".into()),
         rows,
         bounds: Vec::new(),
         deviations: Vec::new(),

@@ -9,12 +9,13 @@ use super::world::OneRound;
 use crate::catalogue::{Experiment, Settings};
 use crate::deployment::{Clocks, Deployment};
 use crate::load::{Measured, Window, run};
-use crate::report::{Found, Headline, Row, Runs};
+use crate::report::{Found, Headline, Row, Runs, Shown, defined};
 
 /// Section 6.1.1.
 pub const BASE: Experiment = Experiment {
     name: "granola-base",
     what: "Throughput and latency of single-repository transactions, by transactions in flight",
+    x: Some("transactions in flight"),
     run: base,
 };
 
@@ -22,6 +23,7 @@ pub const BASE: Experiment = Experiment {
 pub const SCALABILITY: Experiment = Experiment {
     name: "granola-fig8",
     what: "Throughput over repositories, with up to a tenth of transactions at two of them",
+    x: Some("repositories"),
     run: scalability,
 };
 
@@ -29,6 +31,7 @@ pub const SCALABILITY: Experiment = Experiment {
 pub const DISTRIBUTED: Experiment = Experiment {
     name: "granola-fig9",
     what: "Operations a second with more and more distributed transactions, and what waiting for timestamps costs",
+    x: Some("distributed transactions, %"),
     run: distributed,
 };
 
@@ -36,6 +39,7 @@ pub const DISTRIBUTED: Experiment = Experiment {
 pub const OVERHEAD: Experiment = Experiment {
     name: "granola-fig10",
     what: "Throughput of distributed transactions by what locks cost, where nothing conflicts",
+    x: Some("share of the work that locks take, %"),
     run: overhead,
 };
 
@@ -43,6 +47,7 @@ pub const OVERHEAD: Experiment = Experiment {
 pub const CONFLICTS: Experiment = Experiment {
     name: "granola-fig11",
     what: "Throughput of distributed transactions by how many of them conflict",
+    x: Some("transactions that conflict, %"),
     run: conflicts,
 };
 
@@ -50,6 +55,7 @@ pub const CONFLICTS: Experiment = Experiment {
 pub const BENEATH: Experiment = Experiment {
     name: "granola-beneath",
     what: "Latency by how far apart repositories are, where transactions of one pass beneath those that lack votes",
+    x: Some("one way between repositories, ms"),
     run: beneath,
 };
 
@@ -146,14 +152,15 @@ fn base(settings: &mut Settings<'_>) -> Found {
         else {
             continue;
         };
-        let series = format!("local area, the most below {below} ms");
-        rows.push(Row { paper: Some(paper), ..Row::new(series, in_flight as f64, "1/s", &best) });
+        let row = Row::new("local area", below, "1/s, the most within a latency", &best);
+        let row = row.at(format!("below {below} ms, {in_flight} in flight"));
+        rows.push(Row { paper: Some(paper), ..row });
     }
     let headline = Headline {
         what: "greatest throughput of single-repository transactions on one core".to_owned(),
         paper: Some(65_000.0),
         paper_range: None,
-        ours: peak,
+        ours: defined(peak),
         unit: "1/s".into(),
     };
     let mut deviations = deviations();
@@ -182,18 +189,15 @@ fn scalability(settings: &mut Settings<'_>) -> Found {
             }
             rows.push(runs.row(&series, repositories as f64, "1/s", throughput));
             let busiest = |run: &Measured| 100.0 * run.busiest_server();
-            rows.push(runs.row(format!("{series}: busiest processor"), repositories as f64, "%", busiest));
+            let unit = "% of the time, busiest processor";
+            rows.push(runs.row(&series, repositories as f64, unit, busiest));
             if distributed > 0.0 && repositories > 1 {
                 let latency = |run: &Measured, is_shared: bool| {
                     run.mean_latency_of_ms(|took| (took.parts > 1) == is_shared)
                 };
                 let ratio = |run: &Measured| latency(run, true) / latency(run, false);
-                let row = runs.row(
-                    format!("{series}: latency at two repositories ÷ at one"),
-                    repositories as f64,
-                    "×",
-                    ratio,
-                );
+                let unit = "× the latency at one repository, at two";
+                let row = runs.row(&series, repositories as f64, unit, ratio);
                 rows.push(Row { paper: Some(2.0), ..row });
             }
         }
@@ -203,7 +207,7 @@ fn scalability(settings: &mut Settings<'_>) -> Found {
         what: "throughput of each repository with 10 % distributed, of most repositories ÷ of two".to_owned(),
         paper: None,
         paper_range: None,
-        ours: last / of_each.get(1).copied().unwrap_or(last),
+        ours: defined(last / of_each.get(1).copied().unwrap_or(last)),
         unit: "×".into(),
     };
     let mut deviations = deviations();
@@ -237,7 +241,7 @@ fn distributed(settings: &mut Settings<'_>) -> Found {
         what: "what waiting for timestamps costs at most, of the throughput without any order".to_owned(),
         paper: None,
         paper_range: Some([10.0, 20.0]),
-        ours: costs.iter().copied().fold(0.0, f64::max) * 100.0,
+        ours: defined(costs.iter().copied().fold(0.0, f64::max) * 100.0),
         unit: "%".into(),
     };
     let deviations = deviations();
@@ -271,7 +275,7 @@ fn overhead(settings: &mut Settings<'_>) -> Found {
             .to_owned(),
         paper: None,
         paper_range: Some([1.25, 1.5]),
-        ours: usual[0] / usual[1].max(usual[2]),
+        ours: defined(usual[0] / usual[1].max(usual[2])),
         unit: "×".into(),
     };
     let mut deviations = deviations();
@@ -315,14 +319,14 @@ fn conflicts(settings: &mut Settings<'_>) -> Found {
             .to_owned(),
         paper: Some(1.0),
         paper_range: None,
-        ours: least / greatest,
+        ours: defined(least / greatest),
         unit: "×".into(),
     };
     let mut deviations = deviations();
     deviations.push(format!(
         "The paper says that about 1000 transactions a second are left with locks where all conflict, one after the other in 1 ms each; here it is {with:.0}, in \
          {:.1} ms each, the time of votes and of the pause until the next one comes. Locks cost 5 % of what they protect here, next to nothing as in the paper.",
-        1_000.0 / with.max(f64::MIN_POSITIVE)
+        Shown(1_000.0 / with)
     ));
     Found { headline, rows, deviations, bounds: Vec::new() }
 }
@@ -362,14 +366,14 @@ fn beneath(settings: &mut Settings<'_>) -> Found {
         what: "latency at one repository, proposed at the clock ÷ ahead of it, where repositories are 25 ms apart"
             .to_owned(),
         paper: None, paper_range: None,
-        ours: paper[0] / ahead[0],
+        ours: defined(paper[0] / ahead[0]),
         unit: "×".into(),
     };
     let mut deviations = deviations();
     deviations.push(format!(
         "The paper proposes at the clock. Clients are as far from repositories as those are from each other, and replicas 0.1 ms from \
          each other; a tenth of the transactions is distributed, and those take {:.2} of the time.",
-        ahead[1] / paper[1]
+        Shown(ahead[1] / paper[1])
     ));
     Found { headline, rows, deviations, bounds: Vec::new() }
 }

@@ -5,12 +5,13 @@ use super::tpcc::{Kinds, LOCK_CHECKS, LOCK_OVERHEAD, Trade, run};
 use crate::catalogue::{Experiment, Settings};
 use crate::deployment::Deployment;
 use crate::load::{Measured, Window};
-use crate::report::{Found, Headline, Row, Runs};
+use crate::report::{Found, Headline, Row, Runs, Shown, defined};
 
 /// Figure 12.
 pub const SCALABILITY: Experiment = Experiment {
     name: "granola-fig12",
     what: "Throughput of TPC-C over repositories, against Granola that locks and Sinfonia's coordination",
+    x: Some("repositories"),
     run: scalability,
 };
 
@@ -18,6 +19,7 @@ pub const SCALABILITY: Experiment = Experiment {
 pub const NEW_ORDERS: Experiment = Experiment {
     name: "granola-fig13",
     what: "Throughput of new orders at two repositories by how many of them are distributed",
+    x: Some("distributed new orders, %"),
     run: new_orders,
 };
 
@@ -117,7 +119,7 @@ fn scalability(settings: &mut Settings<'_>) -> Found {
                the paper"
             .to_owned(),
         paper: Some(3.0), paper_range: None,
-        ours: at_the_clock / dear_locking.max(dear_sinfonia),
+        ours: defined(at_the_clock / dear_locking.max(dear_sinfonia)),
         unit: "×".into(),
     };
     let mut deviations = deviations();
@@ -131,9 +133,9 @@ fn scalability(settings: &mut Settings<'_>) -> Found {
          cost about as much as the rest. Both are measured: with locks as cheap as here it is {:.2}× Granola that locks, and {:.2}× Sinfonia. \
          Proposed ahead by the votes' delay it is {:.2}× what it is at the clock.",
         LOCK_OVERHEAD * 100.0,
-        at_the_clock / locking,
-        at_the_clock / sinfonia,
-        timestamps / at_the_clock,
+        Shown(at_the_clock / locking),
+        Shown(at_the_clock / sinfonia),
+        Shown(timestamps / at_the_clock),
     ));
     Found { headline, rows, deviations, bounds: Vec::new() }
 }
@@ -158,7 +160,7 @@ fn new_orders(settings: &mut Settings<'_>) -> Found {
         what: "throughput by timestamps with all new orders distributed ÷ with none".to_owned(),
         paper: Some(0.5),
         paper_range: None,
-        ours: by_timestamps.last().copied().unwrap_or_default() / by_timestamps[0],
+        ours: defined(by_timestamps.last().copied().unwrap_or_default() / by_timestamps[0]),
         unit: "×".into(),
     };
     let mut deviations = deviations();

@@ -10,12 +10,13 @@ use super::transactions::{Application, Auction};
 use super::{Geography, SITES, SLOWER, STRETCH, System, parameters};
 use crate::catalogue::{Experiment, Settings};
 use crate::load::Window;
-use crate::report::{Bound, Found, Headline};
+use crate::report::{Bound, Found, Headline, Shown, defined};
 
 /// In the catalogue.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "str-fig6",
     what: "STR and its rivals on RUBiS over clients of each node: throughput, aborts, latencies",
+    x: Some("clients of each node"),
     run: experiment,
 };
 
@@ -98,7 +99,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         what: what.to_owned(),
         paper: Some(GAIN),
         paper_range: None,
-        ours: climbs.gain_of_str(),
+        ours: defined(climbs.gain_of_str()),
         unit: "×".into(),
     };
     let Mix { update_percent, remote_percent } = Mix::default();
@@ -108,8 +109,8 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
             "Peaks of str-internal and str-external ÷ that of the better rival: {:.2} and {:.2}. The paper stops at 5,000 clients, for want of memory, where STR \
              does {GAIN} times what its rivals do; here each system goes on until further clients bring little more. All run for {} seconds before {} count: most \
              interactions only read, and sessions pile up slowly at those that do not.",
-            climbs.gain(System::Internal),
-            climbs.gain(System::External),
+            Shown(climbs.gain(System::Internal)),
+            Shown(climbs.gain(System::External)),
             plan.window.warm_up.as_secs(),
             plan.window.measured.as_secs(),
         ),

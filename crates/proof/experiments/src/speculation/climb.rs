@@ -119,20 +119,19 @@ impl Climbs {
 
 /// The points of a system with so many clients.
 pub(super) fn rows_of(name: &str, system: System, sessions: usize, runs: &Runs) -> Vec<Row> {
-    let (x, name) = (sessions as f64, format!("{name}, {system}"));
+    let row = |unit, of: &dyn Fn(&Measured) -> f64| {
+        runs.median_row(system.to_string(), sessions as f64, unit, of).in_panel(name.to_owned())
+    };
     let mut rows = vec![
-        runs.median_row(format!("{name}, throughput"), x, "1/s", Measured::throughput),
-        runs.median_row(format!("{name}, aborts"), x, "%", |run| 100.0 * run.abort_rate()),
-        runs.median_row(format!("{name}, aborts after ten aborts"), x, "%", |run| 100.0 * run.starved_rate()),
-        runs.median_row(format!("{name}, final latency"), x, "ms", |run| run.latency_ms(0.5)),
-        runs.median_row(format!("{name}, busiest processor"), x, "%", |run| 100.0 * run.busiest_server()),
+        row("1/s", &Measured::throughput),
+        row("% aborted", &|run| 100.0 * run.abort_rate()),
+        row("% aborted, of those after ten aborts", &|run| 100.0 * run.starved_rate()),
+        row("ms, final latency", &|run| run.latency_ms(0.5)),
+        row("% of the time, busiest processor", &|run| 100.0 * run.busiest_server()),
     ];
     if matches!(system, System::Planet | System::External) {
-        let shown_in_vain = |run: &Measured| 100.0 * run.misspeculation_rate();
-        rows.push(
-            runs.median_row(format!("{name}, perceived latency"), x, "ms", |run| run.perceived_ms(0.5)),
-        );
-        rows.push(runs.median_row(format!("{name}, external misspeculation"), x, "%", shown_in_vain));
+        rows.push(row("ms, perceived latency", &|run| run.perceived_ms(0.5)));
+        rows.push(row("% misspeculated, external", &|run| 100.0 * run.misspeculation_rate()));
     }
     rows
 }

@@ -10,12 +10,13 @@ use super::transactions::Application;
 use super::{Geography, SLOWER, parameters};
 use crate::catalogue::{Experiment, Settings};
 use crate::load::{Measured, Window};
-use crate::report::{Bound, Found, Headline, Row, Runs};
+use crate::report::{Bound, Found, Headline, Row, Runs, Shown, defined};
 
 /// In the catalogue.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "str-fig4",
     what: "Throughput of static speculation degrees (0: none, 1: speculative reads, 2 to 9: chains of 1 to 8), and of the tuner",
+    x: Some("speculation degree"),
     run: experiment,
 };
 
@@ -110,11 +111,12 @@ fn compare(load: (&str, usize), all: &[Runs], rows: &mut Vec<Row>) -> Compared {
     let name = format!("{}, {} clients", load.0, load.1);
     let (fixed, tuned) = all.split_at(Degree::HIGHEST.up_to().count());
     for (x, runs) in fixed.iter().enumerate() {
-        let x = x as f64;
-        rows.push(runs.median_row(format!("{name}, static"), x, "1/s", Measured::throughput));
-        rows.push(runs.median_row(format!("{name}, static, aborts"), x, "%", |run| 100.0 * run.abort_rate()));
-        let busiest = |run: &Measured| 100.0 * run.busiest_server();
-        rows.push(runs.median_row(format!("{name}, static, busiest processor"), x, "%", busiest));
+        let mut row = |unit, of: &dyn Fn(&Measured) -> f64| {
+            rows.push(runs.median_row("static", x as f64, unit, of).in_panel(name.clone()));
+        };
+        row("1/s", &Measured::throughput);
+        row("% aborted", &|run| 100.0 * run.abort_rate());
+        row("% of the time, busiest processor", &|run| 100.0 * run.busiest_server());
     }
     let medians: Vec<f64> = fixed.iter().map(|runs| runs.median(Measured::throughput)).collect();
     let best = medians.iter().copied().fold(0.0, f64::max);
@@ -134,7 +136,8 @@ fn compare_tuned(name: &str, tuned: &Runs, none: &Runs, best: f64, rows: &mut Ve
     degrees.sort_unstable();
     let median = degrees.get(degrees.len() / 2).copied().unwrap_or_default();
     let x = Degree::HIGHEST.up_to().position(|degree| degree == median).unwrap_or_default();
-    rows.push(tuned.median_row(format!("{name}, tuned"), x as f64, "1/s", Measured::throughput));
+    let row = tuned.median_row("tuned", x as f64, "1/s", Measured::throughput);
+    rows.push(row.in_panel(name.to_owned()));
     let of_best = tuned.median(Measured::throughput) / best;
     let of_none = tuned.pairs(none, Measured::throughput).into_iter().fold(f64::INFINITY, f64::min);
     let [first, last] = [degrees.first(), degrees.last()].map(|degree| degree.copied().unwrap_or_default());
@@ -142,6 +145,8 @@ fn compare_tuned(name: &str, tuned: &Runs, none: &Runs, best: f64, rows: &mut Ve
     let told = format!(
         " Tuners were at {first} to {last}, the median at {median}; {of_best:.3} of the best, and {of_none:.3} of none at least; {searching} of {} tuners had not settled.",
         degrees.len(),
+        of_best = Shown(of_best),
+        of_none = Shown(of_none),
     );
     (Tuned { of_best, of_none }, told)
 }
@@ -179,8 +184,13 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         |of: fn(&Tuned) -> f64| all.iter().filter_map(|load| load.tuned.as_ref().map(of)).reduce(f64::min);
     let dip = 100.0 * all.iter().map(|load| greatest_dip(&load.fixed)).fold(0.0, f64::max);
     let what_dips = "one maximum over degrees: how far throughput falls between two that are better";
-    let mut headline =
-        Headline { what: what_dips.to_owned(), paper: None, paper_range: None, ours: dip, unit: "%".into() };
+    let mut headline = Headline {
+        what: what_dips.to_owned(),
+        paper: None,
+        paper_range: None,
+        ours: defined(dip),
+        unit: "%".into(),
+    };
     let mut bounds = vec![Bound::at_most(what_dips, 3.0, dip, "%")];
     if let (Some(of_best), Some(of_none)) = (least(|tuned| tuned.of_best), least(|tuned| tuned.of_none)) {
         let what = "throughput of the tuner, settled, ÷ that of the best static degree, of the load for which it is least";
@@ -188,7 +198,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
             what: what.to_owned(),
             paper: None,
             paper_range: None,
-            ours: of_best,
+            ours: defined(of_best),
             unit: "×".into(),
         };
         bounds.push(Bound::at_least(what, 0.95, of_best, "×"));

@@ -9,12 +9,13 @@ use super::transactions::Application;
 use super::{Geography, SEEDS, SLOWER, System, parameters};
 use crate::catalogue::{Experiment, Settings};
 use crate::load::{Measured, Window};
-use crate::report::{Bound, Found, Headline};
+use crate::report::{Bound, Found, Headline, defined};
 
 /// In the catalogue.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "str-fig3",
     what: "STR and its rivals over clients of each node, under four levels of contention: throughput, aborts, latencies",
+    x: Some("clients of each node"),
     run: experiment,
 };
 
@@ -107,8 +108,13 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
     }
     let most = plan.sessions.last().copied().unwrap_or_default();
     let what = format!("high local contention, {most} clients at each node, STR ÷ the better rival");
-    let headline =
-        Headline { what: what.clone(), paper: Some(1.5), paper_range: None, ours: gain, unit: "×".into() };
+    let headline = Headline {
+        what: what.clone(),
+        paper: Some(1.5),
+        paper_range: None,
+        ours: defined(gain),
+        unit: "×".into(),
+    };
     let mut deviations = vec![
         parameters(&geography(System::External, FAVOURABLE, most, &plan)),
         format!(

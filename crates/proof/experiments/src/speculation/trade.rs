@@ -15,12 +15,13 @@ use super::transactions::{Application, Trade};
 use super::{Geography, SEEDS, SITES, SLOWER, STRETCH, System, parameters};
 use crate::catalogue::{Experiment, Settings};
 use crate::load::Window;
-use crate::report::{Bound, Found, Headline, Row};
+use crate::report::{Bound, Found, Headline, Row, Shown};
 
 /// In the catalogue.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "str-fig5",
     what: "STR and its rivals on TPC-C over clients of each node, in three mixes: throughput, aborts, latencies",
+    x: Some("clients of each node"),
     run: experiment,
 };
 
@@ -188,7 +189,8 @@ fn deviations(plan: &Plan, shown: &Geography, few: Few, all: &[(usize, Climbs)])
     let latency = few.plain_final_ms;
     let calibrated = (latency / LATENCY_MS - 1.0).abs() <= 0.25;
     let of_each = all.iter().map(|(mix, climbs)| {
-        let [internal, external] = [System::Internal, System::External].map(|system| climbs.gain(system));
+        let [internal, external] =
+            [System::Internal, System::External].map(|system| Shown(climbs.gain(system)));
         format!("{} {internal:.2} and {external:.2} (paper {})", Mix::OF_STR[*mix].0, GAINS[*mix])
     });
     let of_each: Vec<String> = of_each.collect();

@@ -10,12 +10,19 @@ const SPAN_LINEAR_MAX: f64 = 50.0;
 /// A logarithmic scale of so few decades has ticks at 1, 2 and 5 times a power of ten; others have them at the powers alone.
 const DECADES_FINE_MAX: f64 = 2.5;
 
+/// On an axis of places zero stands so far before the others if these are at least as many, and differ by such a factor.
+const BESIDE_ZERO: f64 = 0.13;
+const FACTORS_MIN: usize = 3;
+const SPAN_BESIDE_ZERO_MIN: f64 = 100.0;
+
 /// A scale from values to places between zero and one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scale {
     low: f64,
     high: f64,
     is_logarithmic: bool,
+    /// The share of the axis between zero and the least of the values, where a logarithmic axis has both.
+    beside_zero: f64,
     /// The values that have a tick, ascending.
     pub(super) ticks: Vec<f64>,
 }
@@ -46,7 +53,8 @@ impl Scale {
         Self::linear(low, high, step)
     }
 
-    /// A scale of places, which spans these and nothing else; ticks stand at the places themselves where there are few.
+    /// A scale of places, which spans these and nothing else; ticks stand at the places themselves where there are few. Zero stands before places that would
+    /// lie on it, were their axis linear.
     pub(super) fn of_places(places: &[f64]) -> Self {
         /// More places than this have round numbers between them as ticks.
         const PLACES_MAX: usize = 12;
@@ -55,6 +63,15 @@ impl Scale {
             (Some(only), _) => (only - 1.0, only + 1.0),
             (None, _) => (0.0, 1.0),
         };
+        if let [0.0, further @ ..] = places
+            && further.len() >= FACTORS_MIN
+            && further[further.len() - 1] > SPAN_BESIDE_ZERO_MIN * further[0]
+            && grows_by_factors(further)
+        {
+            let beyond = Self::of_places(further);
+            let ticks = [0.0].into_iter().chain(beyond.ticks).collect();
+            return Scale { beside_zero: BESIDE_ZERO, ticks, ..beyond };
+        }
         let is_logarithmic = low > 0.0 && grows_by_factors(places);
         let ticks = if places.len() <= PLACES_MAX {
             places.to_vec()
@@ -68,11 +85,11 @@ impl Scale {
             let step = round_step((high - low) / PARTS_MAX);
             multiples((low / step).ceil() * step, high, step)
         };
-        Scale { low, high, is_logarithmic, ticks }
+        Scale { low, high, is_logarithmic, beside_zero: 0.0, ticks }
     }
 
     fn linear(low: f64, high: f64, step: f64) -> Self {
-        Scale { low, high, is_logarithmic: false, ticks: multiples(low, high, step) }
+        Scale { low, high, is_logarithmic: false, beside_zero: 0.0, ticks: multiples(low, high, step) }
     }
 
     fn logarithmic(smallest: f64, greatest: f64) -> Self {
@@ -87,7 +104,7 @@ impl Scale {
         let is_fine = (greatest / smallest).log10() <= DECADES_FINE_MAX;
         let ticks = round(if is_fine { &[1.0, 2.0, 5.0] } else { &[1.0] });
         let ticks = ticks.filter(|tick| (low..=high).contains(tick)).collect();
-        Scale { low, high, is_logarithmic: true, ticks }
+        Scale { low, high, is_logarithmic: true, beside_zero: 0.0, ticks }
     }
 
     /// True if zero stands on the axis, above its beginning.
@@ -97,11 +114,14 @@ impl Scale {
 
     /// Where a value stands; one beyond an end stands at the end.
     pub(super) fn place(&self, value: f64) -> f64 {
+        if self.beside_zero > 0.0 && value <= 0.0 {
+            return 0.0;
+        }
         let place = match self.is_logarithmic {
             true => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
             false => (value - self.low) / (self.high - self.low),
         };
-        place.clamp(0.0, 1.0)
+        self.beside_zero + (1.0 - self.beside_zero) * place.clamp(0.0, 1.0)
     }
 }
 
@@ -203,6 +223,11 @@ mod tests {
         assert_eq!((even.place(1.0), &even.ticks[..]), (0.1, &[0.0, 1.0, 2.0, 10.0][..]));
         let doubling = Scale::of_places(&[1.0, 2.0, 4.0, 8.0, 16.0]);
         assert!((doubling.place(4.0) - 0.5).abs() < 1e-9);
+        let from_zero = Scale::of_places(&[0.0, 0.3, 3.4, 10.0, 27.0, 100.0]);
+        let stand = from_zero.ticks.iter().map(|tick| from_zero.place(*tick)).collect::<Vec<_>>();
+        assert_eq!((stand[0], stand[1], stand[5]), (0.0, BESIDE_ZERO, 1.0));
+        assert!(stand.windows(2).all(|pair| pair[1] - pair[0] > 0.1), "{stand:?}");
+        assert_eq!(Scale::of_places(&[0.0, 5.0, 10.0, 25.0, 50.0, 100.0]).place(50.0), 0.5);
         let many: Vec<f64> = (0..40).map(|at| 0.3 + f64::from(at) * 0.25).collect();
         assert_eq!(Scale::of_places(&many).ticks, [2.0, 4.0, 6.0, 8.0, 10.0]);
         let near: Vec<f64> = (0..20).map(|at| f64::from(at) * 0.5).collect();

@@ -49,6 +49,16 @@ const ROUND_TRIP_MICROS: [[u64; SITES]; SITES] = [
 /// The round trip from Virginia to the farthest site, in milliseconds.
 pub const ROUND_TRIP_MAX_MS: f64 = ROUND_TRIP_MICROS[0][3] as f64 / 1_000.0;
 
+/// The name of a point of a distribution.
+fn percentile(percent: f64) -> String {
+    match percent {
+        1.0 => "1st percentile".to_owned(),
+        50.0 => "median".to_owned(),
+        100.0 => "longest".to_owned(),
+        _ => format!("{percent}th percentile"),
+    }
+}
+
 /// A request, in microseconds.
 pub const REQUEST: f64 = 25.0;
 /// The additional cost of a commit that writes, in microseconds.

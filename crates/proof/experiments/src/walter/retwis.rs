@@ -9,18 +9,19 @@ use quorate_workloads::retwis_psi::FIRST_FOLLOWERS;
 use quorate_workloads::social::{Homes, Place};
 use quorate_workloads::{Parameters, WorkloadKind};
 
-use super::throughput::long_window;
+use super::throughput::{THOUSANDS, long_window, thousands};
 use super::{COMMIT, REMOTE_APPLY, REQUEST, SESSIONS, costs, deployment};
 use crate::catalogue::{Experiment, Settings};
 use crate::deployment::Deployment;
 use crate::interactive::Transactions;
 use crate::load::run;
-use crate::report::{Bound, Found, Headline, Row};
+use crate::report::{Bound, Found, Headline, Row, defined};
 
 /// In the catalogue.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "walter-fig23",
     what: "Throughput of ReTwis on Walter at one site and at two, beside a model of Redis",
+    x: None,
     run: experiment,
 };
 
@@ -112,20 +113,19 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
     let (mut rows, mut bounds, mut arithmetic) = (Vec::new(), Vec::new(), Vec::new());
     let mut mixed = 0.0;
     for (x, operations) in OPERATIONS.iter().enumerate() {
-        let (mix, x, unit) = (operations.mix, x as f64, "thousands a second");
+        let (mix, x, unit) = (operations.mix, x as f64, THOUSANDS);
         let paper = |at: usize| operations.paper.map(|paper| paper[at]);
-        let of_redis =
-            Row::new(format!("{mix}, Redis (model)"), x, unit, &[operations.expected_of_redis(); 3]);
+        let of_redis = Row::exact("Redis (model)", x, unit, operations.expected_of_redis()).at(mix);
         rows.push(Row { paper: paper(0), ..of_redis });
         let mut throughputs = Vec::new();
         for sites in 1..=2 {
             settings.say(&format!("{mix}, {sites} sites"));
             let deployment = operations.deployment(sites);
             let runs = settings.measure(|seed| run(&deployment, seed, window));
-            let row =
-                runs.row(format!("{mix}, Walter, {sites} sites"), x, unit, |run| run.throughput() / 1_000.0);
+            let series = if sites == 1 { "Walter, one site" } else { "Walter, two sites" };
+            let row = runs.row(series, x, unit, thousands);
             throughputs.push(row.ours);
-            rows.push(Row { paper: paper(sites), ..row });
+            rows.push(Row { paper: paper(sites), ..row.at(mix) });
         }
         let ratio = throughputs[1] / throughputs[0];
         let by_arithmetic = operations.expected(2) / operations.expected(1);
@@ -135,7 +135,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
             operations.expected(2)
         ));
         if let Some([_, one, two]) = operations.paper {
-            let row = Row::new(format!("{mix}, two sites ÷ one"), x, "×", &[ratio; 3]);
+            let row = Row::exact("Walter, two sites ÷ one", x, "×", ratio).at(mix);
             rows.push(Row { paper: Some(two / one), ..row });
         }
         bounds.push(Bound::at_least(format!("{mix}, two sites ÷ one"), 1.9, ratio, "×"));
@@ -145,7 +145,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
         what: "ReTwis, mixed, two sites ÷ one".to_owned(),
         paper: None,
         paper_range: None,
-        ours: mixed,
+        ours: defined(mixed),
         unit: "×".into(),
     };
     let deviations = vec![
@@ -164,7 +164,7 @@ fn experiment(settings: &mut Settings<'_>) -> Found {
             .to_owned(),
         format!("{USERS} users with ten followers and ten posts each; the paper has 500,000 users and does not say how many follow."),
         "The paper's front ends, which share the machines of clients, are not modelled. Of its chart only the numbers of posts are in the text.".to_owned(),
-        "Links carry whatever there is at once: processors are to apply all that commits at the other site. The x axis counts operations. Commits are in memory, as in the paper.".to_owned(),
+        "Links carry whatever there is at once: processors are to apply all that commits at the other site. Commits are in memory, as in the paper.".to_owned(),
     ];
     Found { headline, rows, bounds, deviations }
 }

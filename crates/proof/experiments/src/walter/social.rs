@@ -10,18 +10,19 @@ use quorate_simulator::world::costs::Costs;
 use quorate_workloads::social::{Homes, Place};
 use quorate_workloads::{Parameters, WorkloadKind};
 
-use super::throughput::window;
+use super::throughput::{THOUSANDS, thousands, window};
 use super::{COMMIT, REMOTE_APPLY, REQUEST, SESSIONS, SITES};
 use crate::catalogue::{Experiment, Settings};
 use crate::deployment::{Deployment, MOMENT};
 use crate::interactive::Transactions;
 use crate::load::run;
-use crate::report::{Found, Headline, Row, Runs};
+use crate::report::{Found, Headline, Row, Runs, defined};
 
 /// In the catalogue.
 pub const THROUGHPUT: Experiment = Experiment {
     name: "walter-fig21",
     what: "Throughput of the operations of a social network at four sites, with their mixes",
+    x: None,
     run: throughput,
 };
 
@@ -29,6 +30,7 @@ pub const THROUGHPUT: Experiment = Experiment {
 pub const LATENCY: Experiment = Experiment {
     name: "walter-fig22",
     what: "Latency of the operations of a social network at four sites, at 70% of their throughput",
+    x: None,
     run: latency,
 };
 
@@ -111,7 +113,7 @@ fn throughput(settings: &mut Settings<'_>) -> Found {
     let (mut arithmetic, mut of_the_paper) = (Vec::new(), Vec::new());
     for (x, operations) in OPERATIONS.iter().enumerate() {
         let runs = peak(operations, settings);
-        let row = runs.row(operations.mix, x as f64, "thousands a second", |run| run.throughput() / 1_000.0);
+        let row = runs.row("four sites", x as f64, THOUSANDS, thousands).at(operations.mix);
         if operations.mix == "post-message" {
             posts = row.ours;
         }
@@ -123,11 +125,10 @@ fn throughput(settings: &mut Settings<'_>) -> Found {
         what: "post-message at four sites".to_owned(),
         paper: Some(16.5),
         paper_range: None,
-        ours: posts,
+        ours: defined(posts),
         unit: "thousands a second".into(),
     };
     let deviations = vec![
-        "The x axis counts operations in the order of the figure.".to_owned(),
         format!(
             "By the costs that fit the paper's single accesses, four servers do, in thousands a second: {}. A read is a request, and so is \
              a commit with all that is written; the paper's clients ask for each update by a request of its own, which allows: {}.",
@@ -154,8 +155,7 @@ fn latency(settings: &mut Settings<'_>) -> Found {
             (operations.deployment(SESSIONS, Duration::from_secs_f64(1.0 / each)), window(settings));
         let runs = settings.measure(|seed| run(&deployment, seed, window));
         for (share, name) in [(0.5, "median"), (0.99, "99th percentile"), (0.999, "99.9th percentile")] {
-            let row =
-                runs.row(format!("{}, {name}", operations.mix), x as f64, "ms", |run| run.latency_ms(share));
+            let row = runs.row(name, x as f64, "ms", |run| run.latency_ms(share)).at(operations.mix);
             if share == 0.999 {
                 slowest = slowest.max(row.ours);
             }
@@ -166,7 +166,7 @@ fn latency(settings: &mut Settings<'_>) -> Found {
         what: "the longest 99.9th percentile of an operation".to_owned(),
         paper: None,
         paper_range: Some([0.0, 50.0]),
-        ours: slowest,
+        ours: defined(slowest),
         unit: "ms".into(),
     };
     let deviations = vec![

@@ -7,12 +7,13 @@ use super::{BANDWIDTH, PRIVATE, SITES, costs, deployment};
 use crate::catalogue::{Experiment, Settings};
 use crate::deployment::Deployment;
 use crate::load::{Measured, Window, run, run_and_look};
-use crate::report::{Bound, Found, Headline, Row};
+use crate::report::{Bound, Found, Headline, Row, Shown, defined};
 
 /// In the catalogue.
 pub const BASE: Experiment = Experiment {
     name: "walter-fig16",
     what: "Throughput of transactions that read or write one object, at one site with an asynchronous replica",
+    x: None,
     run: base,
 };
 
@@ -20,6 +21,7 @@ pub const BASE: Experiment = Experiment {
 pub const SITES_UP: Experiment = Experiment {
     name: "walter-fig17",
     what: "Throughput of transactions of one and of five objects, by the number of sites",
+    x: Some("sites"),
     run: by_sites,
 };
 
@@ -38,9 +40,10 @@ pub(super) fn long_window(settings: &Settings<'_>) -> Window {
     Window { warm_up, measured: 4 * measured }
 }
 
-const THOUSANDS: &str = "thousands a second";
+pub(super) const THOUSANDS: &str = "thousands a second";
 
-fn thousands(run: &Measured) -> f64 {
+/// Transactions a second.
+pub(super) fn thousands(run: &Measured) -> f64 {
     run.throughput() / 1_000.0
 }
 
@@ -62,15 +65,16 @@ fn base(settings: &mut Settings<'_>) -> Found {
         settings.say(name);
         let deployment = at_one_of_two_sites(shape);
         let runs = settings.measure(|seed| run(&deployment, seed, window));
-        rows.push(Row { paper: Some(paper), ..runs.row(name, x, THOUSANDS, thousands) });
-        let of_rival = rows.last().map_or(0.0, |row| row.ours / rival);
-        rows.push(Row::new(format!("{name}, ÷ the paper's Berkeley DB"), x, "×", &[of_rival; 3]));
+        let row = runs.row("Walter", x, THOUSANDS, thousands).at(name);
+        let of_rival = row.ours / rival;
+        rows.push(Row { paper: Some(paper), ..row });
+        rows.push(Row::exact("Walter ÷ the paper's Berkeley DB", x, "×", of_rival).at(name));
     }
     let headline = Headline {
         what: "transactions that write one object".to_owned(),
         paper: Some(33.5),
         paper_range: None,
-        ours: rows[2].ours,
+        ours: defined(rows[2].ours),
         unit: THOUSANDS.into(),
     };
     let deviations = vec![
@@ -80,7 +84,7 @@ fn base(settings: &mut Settings<'_>) -> Found {
         "Berkeley DB is not measured: its numbers, 80 and 32 thousand a second, are the paper's.".to_owned(),
         "256 clients wait for one sync, are told together and come again half a millisecond later, which leaves a server idle for 7% of the time where it writes."
             .to_owned(),
-        "The x axis counts kinds of transactions. Objects that are read were never written: what a request costs does not depend on what it finds."
+        "Objects that are read were never written: what a request costs does not depend on what it finds."
             .to_owned(),
     ];
     Found { headline, rows, bounds: Vec::new(), deviations }
@@ -161,9 +165,9 @@ fn by_sites(settings: &mut Settings<'_>) -> Found {
                 behind.push(lag);
                 measured
             });
-            let series = format!("{name}, links of 22 Mbit/s: farthest behind at the end");
-            let row = Row::new(series, SITES as f64, "ms behind", &behind);
-            lags.push(format!("{name} {:.0}", row.ours));
+            let unit = "ms that the slowest site is behind at the end, with links of 22 Mbit/s";
+            let row = Row::new("four sites", lags.len() as f64, unit, &behind).at(name);
+            lags.push(format!("{name} {:.0}", Shown(row.ours)));
             rows.push(row);
         }
         arithmetic.push(format!("{name} {:.1}", mix.expected(SITES)));
@@ -174,7 +178,7 @@ fn by_sites(settings: &mut Settings<'_>) -> Found {
         what: "reads, four sites ÷ one".to_owned(),
         paper: Some(4.0),
         paper_range: None,
-        ours,
+        ours: defined(ours),
         unit: "×".into(),
     };
     let bounds = vec![Bound::at_least("reads, four sites ÷ one", 3.8, ours, "×")];

@@ -45,7 +45,7 @@ fn glance(label: &str, subject: &str, name: &str, results: &Results) -> Markup {
                 Some(report) => {
                     td { (report.headline.what) @if report.quick { " " (quick()) } }
                     td class="number" { (of_paper(report.headline.paper, report.headline.paper_range).unwrap_or_else(|| "–".to_owned())) }
-                    td class="number ours" { (number(report.headline.ours)) }
+                    td class="number ours" { (ours(report)) }
                     td { (report.headline.unit) }
                     td { (demands(&report.bounds)) }
                 }
@@ -133,11 +133,16 @@ fn measured(title: &str, name: &str, results: &Results) -> Markup {
     }
 }
 
+/// The number to remember, or a dash where it is none.
+fn ours(report: &Report) -> String {
+    report.headline.ours.map_or_else(|| "–".to_owned(), number)
+}
+
 fn report(found: &Found<Report>) -> Markup {
     let Report { name, headline, rows, bounds, deviations, seed, quick: is_quick, .. } = &found.result;
     html! {
         p class="headline" {
-            (headline.what) ": " strong { (number(headline.ours)) " " (headline.unit) }
+            (headline.what) ": " strong { (ours(&found.result)) " " (headline.unit) }
             @if let Some(paper) = of_paper(headline.paper, headline.paper_range) {
                 ", in the paper " strong { (paper) " " (headline.unit) }
             }
@@ -175,8 +180,8 @@ fn table(rows: &[Row]) -> Markup {
             tbody {
                 @for row in rows {
                     tr {
-                        td { (row.series) }
-                        td class="number" { (row.x) }
+                        td { (row.name()) }
+                        td class="number" { (row.shown_place()) }
                         td class="number" { (of_paper(row.paper, row.paper_range).unwrap_or_default()) }
                         td class="number ours" { (number(row.ours)) }
                         td class="number" { (number(row.low)) }

@@ -47,7 +47,7 @@ fn each_kind_of_result_is_told_by_its_fields() {
     put(&directory, "d.json", "[1]");
     put(&directory, "e.csv", "not JSON");
     let results = read(&[&directory]).unwrap();
-    assert_eq!(results.experiments["tapir-fig9"].result.headline.ours, 3.5);
+    assert_eq!(results.experiments["tapir-fig9"].result.headline.ours, Some(3.5));
     assert!(!results.experiments["tapir-fig9"].result.quick, "earlier versions did not say so");
     assert_eq!(results.benches[0].result.system(), "txn-lock");
     assert_eq!(results.simulations[0].result.violations[0].seed, 7);
@@ -62,7 +62,7 @@ fn the_later_result_of_an_experiment_counts() {
     put(&earlier, "x.json", &experiment(1.0).to_string());
     put(&later, "x.json", &experiment(2.0).to_string());
     let results = read(&[&earlier, &later]).unwrap();
-    assert_eq!(results.experiments["tapir-fig9"].result.headline.ours, 2.0);
+    assert_eq!(results.experiments["tapir-fig9"].result.headline.ours, Some(2.0));
     assert!(results.left_out[0].0.starts_with(earlier.path()), "{:?}", results.left_out);
 }
 
