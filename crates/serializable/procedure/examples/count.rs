@@ -6,7 +6,8 @@ extern crate alloc;
 
 use quorate_procedure::{Answer, Procedure, Stop, Store};
 
-struct Count;
+/// Counts its calls.
+pub struct Count;
 
 impl Procedure for Count {
     fn call(&self, store: &mut dyn Store, _arguments: &[u8]) -> Result<Answer, Stop> {
