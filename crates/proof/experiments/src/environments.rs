@@ -143,6 +143,18 @@ mod tests {
     use super::*;
     use quorate_baselines::System;
 
+    /// Logs need a leader before they commit anything.
+    #[test]
+    fn a_quick_run_measures_every_system() {
+        for environment in [Environment::Cluster, Environment::Datacentre] {
+            for contender in Contender::all() {
+                let (deployment, window) = (environment.deployment(), environment.window(true));
+                let run = contender.run(&deployment, Batches::Nothing, 1, window);
+                assert!(run.latency_ms(0.5).is_finite(), "{contender}, {environment:?}");
+            }
+        }
+    }
+
     /// In a cluster the work counts as well; it is what all of them have to do for one transaction at a time.
     #[test]
     fn each_system_takes_its_round_trips() {

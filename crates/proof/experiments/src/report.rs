@@ -318,7 +318,7 @@ impl Report {
     }
 }
 
-/// Which points are no numbers, in a sentence.
+/// The points that are no numbers, in a sentence.
 fn left_out(undefined: &[Row]) -> Option<String> {
     /// So many are named, and the rest is counted.
     const NAMED_MAX: usize = 6;
