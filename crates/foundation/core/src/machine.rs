@@ -62,7 +62,8 @@ pub trait Machine: Sized {
     /// Effects that a rebuilt machine wants are emitted when it is given [`Input::Start`].
     fn restore(config: Self::Config, records: impl IntoIterator<Item = Self::Record>) -> Self;
 
-    /// The part that a record has in a snapshot that shortens the log. The default is for machines that never shorten theirs.
+    /// The part that a record has in a snapshot that shortens the log. All records of one alternative have the same, so that a host need not decode each to know it.
+    /// The default is for machines that never shorten theirs.
     fn snapshot_part(config: &Self::Config, record: &Self::Record) -> Option<SnapshotPart> {
         let (_, _) = (config, record);
         None

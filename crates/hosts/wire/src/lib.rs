@@ -41,6 +41,6 @@ pub use packet::{
 };
 pub use protocols::{EachProtocol, ProtocolMessage, Serializable, each_protocol};
 pub use quorate_codec::{DecodeError, Fault, Malformed, Wire, decode, encode};
-pub use record::{decode_record, encode_record};
+pub use record::{decode_record, encode_record, record_alternative};
 pub use schema::schema;
 pub use version::{ProtocolVersion, Window};

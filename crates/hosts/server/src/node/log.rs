@@ -20,7 +20,7 @@ use quorate_storage::{
     self as storage, Journal, Log, LogIdentity, LogOptions, Position, Records, Report, Scrubber, Syncer,
     Unsynced,
 };
-use quorate_wire::{DecodeError, Wire, decode_record, encode_record};
+use quorate_wire::{DecodeError, Wire, decode_record, encode_record, record_alternative};
 
 use super::status::LogStatus;
 use crate::data::DataError;
@@ -175,7 +175,8 @@ impl Contents {
         part: impl Fn(&R) -> Option<SnapshotPart>,
     ) -> Result<Extent, LogError> {
         let mut reading = self.read();
-        let extent = Extent::of(reading.by_ref().map(|record| part(&record)));
+        let mut known = FixedMap::default();
+        let extent = Extent::of(std::iter::from_fn(|| reading.next_part(&mut known, &part)));
         reading.end().and(Ok(extent))
     }
 
@@ -201,6 +202,39 @@ impl<R: Wire> Reading<R> {
         self.fault.map_or(Ok(()), Err)
     }
 
+    /// What `take` makes of the bytes of the next record, which has this number; none at the end, and from a fault on.
+    fn next_as<T>(&mut self, take: impl FnOnce(&Self, usize, &[u8]) -> Result<T, LogError>) -> Option<T> {
+        if self.fault.is_some() {
+            return None;
+        }
+        let (number, bytes) = self.records.next()?;
+        let taken = bytes.map_err(LogError::from).and_then(|bytes| take(self, number, &bytes));
+        taken.map_err(|fault| self.fault = Some(fault)).ok()
+    }
+
+    /// The part that the next record has in a snapshot. Of each alternative one record is decoded, and the part is known of the others
+    /// ([`Machine::snapshot_part`](quorate_core::Machine::snapshot_part)).
+    fn next_part(
+        &mut self,
+        known: &mut FixedMap<u32, Option<SnapshotPart>>,
+        part: impl Fn(&R) -> Option<SnapshotPart>,
+    ) -> Option<Option<SnapshotPart>> {
+        self.next_as(|reading, number, bytes| {
+            let alternative = record_alternative(bytes);
+            let found = alternative.and_then(|alternative| known.get(&alternative).copied());
+            if let Some(found) = found.filter(|_| !cfg!(debug_assertions)) {
+                return Ok(found);
+            }
+            let decoded = part(&reading.decode(number, bytes)?);
+            assert!(
+                found.is_none_or(|found| found == decoded),
+                "record {number} is {decoded:?} of a snapshot, and one before with alternative {alternative:?} is {found:?}"
+            );
+            known.extend(alternative.map(|alternative| (alternative, decoded)));
+            Ok(decoded)
+        })
+    }
+
     fn decode(&self, number: usize, bytes: &[u8]) -> Result<R, LogError> {
         let (written, record) = decode_record(bytes).map_err(|source| LogError::Record { number, source })?;
         match written > self.epoch {
@@ -214,12 +248,7 @@ impl<R: Wire> Iterator for Reading<R> {
     type Item = R;
 
     fn next(&mut self) -> Option<R> {
-        if self.fault.is_some() {
-            return None;
-        }
-        let (number, bytes) = self.records.next()?;
-        let record = bytes.map_err(LogError::from).and_then(|bytes| self.decode(number, &bytes));
-        record.map_err(|fault| self.fault = Some(fault)).ok()
+        self.next_as(Self::decode)
     }
 }
 
