@@ -207,18 +207,19 @@ async fn many_pages_of_large_values_come_one_after_the_other() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_keyspace_that_cannot_be_read_says_why() {
     let mut cluster = Cluster::start();
+    let patient = cluster.connect().await;
     let db = cluster.connect_with(Options { deadline: Duration::from_secs(3), ..Options::default() }).await;
     let options = KeyspaceOptions {
         comparison: Some(System::TxnOcc.into()),
         ..KeyspaceOptions::new(Isolation::Strict)
     };
-    db.create_keyspace("compared", options).await.unwrap();
+    patient.create_keyspace("compared", options).await.unwrap();
     let error = db.cut("compared", PATIENCE).await.unwrap_err().to_string();
     assert!(error.contains("there to be compared with"), "{error}");
     let error = db.cut("nothing", PATIENCE).await.unwrap_err().to_string();
     assert!(error.contains("nothing"), "{error}");
 
-    let keyspace = create(&db, Isolation::Strict, 1).await;
+    let keyspace = create(&patient, Isolation::Strict, 1).await;
     keyspace.put("a", "1").await.unwrap();
     cluster.crash(1);
     cluster.crash(2);
