@@ -45,14 +45,14 @@ pub(super) struct Entries<D: Directory> {
     directory: D,
     file: Arc<D::File>,
     header: Header,
-    /// What was read last, and where in the segment it begins.
+    /// The part that was read last, and where in the segment it begins.
     window: Bytes,
     from: u32,
     /// Where the next entry begins.
     offset: u32,
 }
 
-/// What stands in a segment next.
+/// The entry that stands in a segment next.
 #[derive(Debug)]
 pub(super) enum Next {
     /// A record.
@@ -117,7 +117,7 @@ impl<D: Directory> Entries<D> {
         })
     }
 
-    /// What was read from the next entry on, up to the end of the segment.
+    /// The bytes that were read from the next entry on, up to the end of the segment.
     fn rest(&self) -> &[u8] {
         let read = self.window.get((self.offset - self.from) as usize..).unwrap_or_default();
         let left = self.header.bytes.saturating_sub(self.offset) as usize;

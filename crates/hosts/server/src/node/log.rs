@@ -202,7 +202,7 @@ impl<R: Wire> Reading<R> {
         self.fault.map_or(Ok(()), Err)
     }
 
-    /// What `take` makes of the bytes of the next record, which has this number; none at the end, and from a fault on.
+    /// The result of `take` for the bytes of the next record, which has this number; none at the end, and from a fault on.
     fn next_as<T>(&mut self, take: impl FnOnce(&Self, usize, &[u8]) -> Result<T, LogError>) -> Option<T> {
         if self.fault.is_some() {
             return None;

@@ -328,7 +328,7 @@ pub struct ValuesInFileStatus {
     pub values: u64,
     /// How much room they take, in bytes.
     pub bytes: u64,
-    /// How long the file is, in bytes.
+    /// How long the file is once everything is written, in bytes.
     pub file_bytes: u64,
     /// Values that were written to it since the replica was built.
     pub writes: u64,

@@ -63,7 +63,9 @@ async fn values_beyond_the_memory_are_in_files_also_after_a_restart() {
         assert!(memory.index_bytes + memory.values_bytes <= 225_000, "{memory:?}");
         assert!(file.values as usize >= VALUES - 20 && file.problem.is_none(), "{file:?}");
         assert!(file.file_bytes >= file.bytes && file.bytes >= 10_000 * file.values, "{file:?}");
-        assert_eq!(std::fs::metadata(file_of(&cluster, node, &keyspace)).unwrap().len(), file.file_bytes);
+        // The last values are written together with the next ones.
+        let length = std::fs::metadata(file_of(&cluster, node, &keyspace)).unwrap().len();
+        assert!((file.file_bytes - 100_000..=file.file_bytes).contains(&length), "{length}: {file:?}");
     }
     let (_, metrics) = http(cluster.server(0).http_address().unwrap(), "/metrics");
     let number = |name: &str| {
