@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand, ValueEnum};
 use quorate::{ClientId, Timestamp, Token};
 
@@ -357,18 +357,32 @@ impl Statement {
         }
         match Statement::try_parse_from(&words) {
             Ok(statement) => Parsed::Statement(statement),
-            Err(error) if error.kind() == ErrorKind::InvalidSubcommand && words.len() == 1 => {
-                let name = words[0].to_string_lossy();
-                Parsed::Mistake(format!("there is no statement \"{name}\": `help` lists them"))
-            }
             Err(error) => {
                 let is_mistake = error.use_stderr();
-                let text = harmless(error).render().to_string();
+                let error = harmless(error);
+                if let Some(mistake) = words.first().and_then(|name| unknown(&error, &name.to_string_lossy()))
+                {
+                    return Parsed::Mistake(mistake);
+                }
+                let text = error.render().to_string();
                 let text = text.trim().trim_start_matches("error: ").to_owned();
                 if is_mistake { Parsed::Mistake(text) } else { Parsed::Help(text) }
             }
         }
     }
+}
+
+/// The words for an error that says that there is no statement of this name; none if it says something else.
+fn unknown(error: &clap::Error, name: &str) -> Option<String> {
+    let is_of = |unknown: &ContextValue| matches!(unknown, ContextValue::String(unknown) if unknown == name);
+    error.get(ContextKind::InvalidSubcommand).filter(|unknown| is_of(unknown))?;
+    let tips = match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(tips)) => tips.as_slice(),
+        _ => &[],
+    };
+    let tips: Vec<String> = tips.iter().map(|tip| format!("'{tip}'")).collect();
+    let tips = if tips.is_empty() { String::new() } else { format!(" (tip: {})", tips.join(", ")) };
+    Some(format!("there is no statement \"{name}\": `help` lists them{tips}"))
 }
 
 #[cfg(test)]
@@ -515,7 +529,12 @@ mod tests {
 
     #[test]
     fn mistakes_and_help_are_texts() {
-        assert!(matches!(parse("gte a"), Parsed::Mistake(text) if text.contains("gte")));
+        let unknown = parse("comit a");
+        let told = "there is no statement \"comit\": `help` lists them (tip: 'commit')";
+        assert!(matches!(&unknown, Parsed::Mistake(text) if text == told), "{unknown:?}");
+        let unknown = parse("lete a");
+        let told = "there is no statement \"lete\": `help` lists them";
+        assert!(matches!(&unknown, Parsed::Mistake(text) if text == told), "{unknown:?}");
         assert!(matches!(parse("put a"), Parsed::Mistake(text) if text.contains("<VALUE>")));
         assert!(matches!(parse("outcome x"), Parsed::Mistake(text) if text.contains("token")));
         let create = parse("keyspace create a --isolation loose");
