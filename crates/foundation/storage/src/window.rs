@@ -100,7 +100,7 @@ impl<D: Directory> Entries<D> {
         self.offset
     }
 
-    /// The next entry. What cannot be read stays the next one.
+    /// The next entry. An entry that cannot be read stays the next one.
     pub(super) fn next(&mut self) -> Result<Next, LogError> {
         if self.from < self.offset && may_go_on(self.rest(), &self.header, self.offset) {
             self.window = read(&self.directory, &self.file, &self.header, self.offset)?.into();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::super::format::SEGMENT_BYTES_MIN;
+use super::super::format::{RECORD_HEADER_BYTES, RECORDS_OFFSET, SEGMENT_BYTES_MIN};
 use super::*;
 
 #[test]
@@ -126,4 +126,27 @@ fn the_blank_end_of_a_segment_may_be_trimmed() {
     let trimmed = with_files(&[(name, bytes)]);
     assert_eq!(trimmed.records().unwrap(), ["one"]);
     assert_eq!(files(&trimmed.log())[0].1.len(), whole, "it is preallocated again");
+}
+
+/// Sealed segments, and the records of all, are read through windows.
+#[test]
+fn records_are_read_wherever_a_window_cuts_them_off() {
+    let window = super::super::window::WINDOW_BYTES as usize;
+    // So many bytes of a first record let the next one begin where the first window ends.
+    let whole = window - RECORDS_OFFSET as usize - RECORD_HEADER_BYTES;
+    for first in [whole - 16, whole - 8, whole, whole + 8, whole / 2, 1] {
+        let directory = Directory::new();
+        let options = LogOptions { segment_bytes_first: 1 << 20, segment_bytes_max: 1 << 20 };
+        let mut log = Log::create(&directory.log(), IDENTITY, options).unwrap();
+        let lengths = [first, 10, 3 * window, 5, window, 70_000, 300_000, 1, window - 1, 20];
+        let expected: Vec<Vec<u8>> =
+            lengths.iter().zip(1..).map(|(length, byte)| vec![byte; *length]).collect();
+        append(&mut log, &expected);
+        log.sync().unwrap();
+        assert!(files(&directory.log()).len() >= 2, "a segment is sealed");
+        drop(log);
+        let (log, records) = directory.open().unwrap();
+        assert!(records == expected, "{first}");
+        assert_eq!(log.recovery(), &Recovery { records: 10, torn_bytes: 0 });
+    }
 }
