@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use quorate_redis_commands::Reply;
 use quorate_redis_scripts::{Library, Limits, Outcome, Program, Run, STACK_BYTES, register, run};
 
-use crate::{Echo, reply, run_within};
+use crate::{Echo, reply, run_measured, run_within};
 
 fn limits() -> Limits {
     Limits { steps_max: 3_000_000, time_max: Duration::from_secs(10), ..Limits::default() }
@@ -17,9 +17,8 @@ fn limits() -> Limits {
 
 /// Runs a script that is to be stopped, and gives the reason.
 fn stopped(code: &str) -> String {
-    let began = Instant::now();
-    let outcome = run_within(limits(), code, false);
-    assert!(began.elapsed() < Duration::from_secs(15), "{code} ran for {:?}", began.elapsed());
+    let (outcome, took) = run_measured(limits(), code, false);
+    assert!(took < Duration::from_secs(15), "{code} took {took:?}");
     match outcome {
         Outcome::Stopped(Reply::Error(text)) => text,
         other => panic!("{code}: {other:?}"),

@@ -8,9 +8,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use quorate_redis_commands::Reply;
 use quorate_redis_scripts::{Host, Limits, Outcome, Over, Program, Run, STACK_BYTES, Script, run};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Replies to each command with its arguments; `get` replies nothing, `lpush` is wrong, and the transaction ends at `keys`.
 #[derive(Default)]
@@ -50,6 +52,11 @@ impl Host for Echo {
 
 /// Runs a script on a thread with as much stack as those of doors.
 fn run_within(limits: Limits, code: &str, is_read_only: bool) -> Outcome {
+    run_measured(limits, code, is_read_only).0
+}
+
+/// Runs a script, and says how much processor time it took: tests share the machine with others, which stretch any other time.
+fn run_measured(limits: Limits, code: &str, is_read_only: bool) -> (Outcome, Duration) {
     let script = Script::new(code.as_bytes().to_vec());
     let body = move || {
         let host = Rc::new(RefCell::new(Echo::default()));
@@ -60,7 +67,9 @@ fn run_within(limits: Limits, code: &str, is_read_only: bool) -> Outcome {
             is_read_only,
             stop: Arc::new(AtomicBool::new(false)),
         };
-        run(&one, &limits, &host)
+        let outcome = run(&one, &limits, &host);
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        (outcome, Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     };
     std::thread::Builder::new().stack_size(STACK_BYTES).spawn(body).unwrap().join().unwrap()
 }
