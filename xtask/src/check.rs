@@ -47,7 +47,7 @@ const STAGES: [Stage; 12] = [
     },
     Stage {
         name: "simulation",
-        what: "a share of the seeds under all faults and of the crash points, and every planted bug",
+        what: "a share of the seeds under all faults, of the crash points and of the planted bugs",
         budget: 200,
         run: simulation::run,
     },

@@ -1,7 +1,8 @@
-//! Minutes of simulation: many seeds under all faults, small clusters with a crash at every step, and then every planted
-//! bug must be caught.
+//! Minutes of simulation: many seeds under all faults, small clusters with a crash at every step, and then planted bugs
+//! must be caught.
 //!
-//! A check runs a share of all seeds and crash points, which the hash of the commit chooses; a soak runs them all. A planted bug is hunted only if its pinned seed does not catch it any more.
+//! A check runs a share of all seeds, crash points and planted bugs, which the hash of the commit chooses; a soak runs them all. A planted bug is hunted only if
+//! its pinned seed does not catch it any more.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -37,6 +38,8 @@ struct Extent {
     stops_once_covered: bool,
     /// The crash points, as an argument of `quorate sim --share`.
     crash_points: String,
+    /// The planted bugs, likewise.
+    plants: String,
     /// True if plants are hunted although they have pins.
     hunts_all: bool,
 }
@@ -64,6 +67,9 @@ const COVERING: RangeInclusive<u64> = 1..=300;
 /// The number of shares.
 const SHARES: u64 = 24;
 
+/// The number of shares of planted bugs. There are fewer: a change that no longer notices a mistake is to be found within a few commits.
+const PLANT_SHARES: u64 = 3;
+
 impl Extent {
     /// The share of a check. Tests run some seeds that are always the same, so that changes meet them at once.
     fn share(number: u64) -> Self {
@@ -75,6 +81,7 @@ impl Extent {
             judged: Judged::One(number as usize + 1),
             stops_once_covered: true,
             crash_points: format!("{}/{SHARES}", number + 1),
+            plants: format!("{}/{PLANT_SHARES}", number % PLANT_SHARES + 1),
             hunts_all: false,
         }
     }
@@ -88,6 +95,7 @@ impl Extent {
             judged: Judged::All,
             stops_once_covered: false,
             crash_points: "1/1".to_owned(),
+            plants: "1/1".to_owned(),
             hunts_all: true,
         }
     }
@@ -188,7 +196,8 @@ fn simulate(root: &Path, extent: &Extent) -> Result<String, String> {
             done.push(format!("swarm {seeds} of {name}"));
         }
         let pins: &[&str] = if extent.hunts_all { &[] } else { &["--pins", PINS] };
-        let hunt = [&option[..], &["--plants", "--seeds", PLANT_SEEDS], pins].concat();
+        let plants_hunted = ["--plants", "--seeds", PLANT_SEEDS, "--share", &extent.plants];
+        let hunt = [&option[..], &plants_hunted, pins].concat();
         let failed = format!("a bug planted in {name} is not caught within seeds {PLANT_SEEDS}");
         caught.extend(plants(&sim(&hunt, failed)?).into_iter().map(str::to_owned));
     }
@@ -201,7 +210,10 @@ fn simulate(root: &Path, extent: &Extent) -> Result<String, String> {
     failures.extend(uncovered_cells);
     if failures.is_empty() {
         let (done, caught) = (done.join(", "), caught.join(", "));
-        Ok(format!("seeds {done}; share {} of crashes at every step; caught {caught}", extent.crash_points))
+        Ok(format!(
+            "seeds {done}; share {} of crashes at every step; share {} of plants: caught {caught}",
+            extent.crash_points, extent.plants
+        ))
     } else {
         Err(failures.join(", "))
     }
@@ -245,6 +257,13 @@ mod tests {
     fn the_shares_of_a_check_run_all_seeds_of_another_system() {
         let seeds: Vec<u64> = (0..SHARES).flat_map(|share| Extent::share(share).others).collect();
         assert_eq!(seeds, (251..=250 + 7 * SHARES).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_shares_of_a_check_hunt_all_plants() {
+        let hunted: std::collections::BTreeSet<String> =
+            (0..SHARES).map(|share| Extent::share(share).plants).collect();
+        assert!(hunted.into_iter().eq((1..=PLANT_SHARES).map(|which| format!("{which}/{PLANT_SHARES}"))));
     }
 
     #[test]

@@ -160,7 +160,17 @@ fn a_planted_bug_is_found_and_the_seed_is_told() {
 
 #[test]
 fn what_a_planted_bug_panics_with_is_in_the_report_of_its_hunt_and_nowhere_else() {
-    let hunts = run(&["sim", "--isolation", "serializable", "--plants", "--seeds", "1..2", "--json"]);
+    let hunts = run(&[
+        "sim",
+        "--isolation",
+        "serializable",
+        "--plants",
+        "--seeds",
+        "1..2",
+        "--share",
+        "3/6",
+        "--json",
+    ]);
     assert!(!hunts.err.contains("panicked"), "{}", hunts.err);
     let hunts = hunts.json();
     let mut caught = hunts.as_array().unwrap().iter().map(|hunt| &hunt["caught"]);

@@ -4,7 +4,7 @@ use crate::run;
 
 #[test]
 fn wrong_use_is_told_and_exits_with_2() {
-    let table: [(&[&str], &str); 34] = [
+    let table: [(&[&str], &str); 35] = [
         (&[], "Usage"),
         (&["dance"], "dance"),
         (&["bench"], "WORKLOAD"),
@@ -33,6 +33,7 @@ fn wrong_use_is_told_and_exits_with_2() {
         (&["sim", "--order", "timestamps", "--plant", "T1"], "leave --order out"),
         (&["sim", "--isolation", "snapshot", "--variant", "str"], "str-internal"),
         (&["sim", "--seeds", "9..1"], "both ends"),
+        (&["sim", "--share", "1/2"], "--crash-points or --plants"),
         (&["sim", "--plant", "T99"], "T21"),
         (&["sim", "--faults", "flood"], "loss"),
         (&["sim", "--seeds", "1..2", "--trace", "x"], "--seed"),

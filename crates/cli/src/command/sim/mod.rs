@@ -88,8 +88,8 @@ pub(crate) struct SimArguments {
     /// Crash small clusters at every step of theirs, one after the other, instead of running seeds.
     #[arg(long, conflicts_with_all = ["plants", "seed", "seeds", "faults", "workload", "trace", "history"])]
     crash_points: bool,
-    /// With --crash-points: only so many of them, such as 2/4 for the second of four shares.
-    #[arg(long, value_name = "K/N", requires = "crash_points")]
+    /// With --crash-points or --plants: only so many of them, such as 2/4 for the second of four shares.
+    #[arg(long, value_name = "K/N", conflicts_with = "write_pins")]
     share: Option<Share>,
     /// One of these crashes, as --crash-points names it, such as two-shards:17-stays-away.
     #[arg(long, value_name = "CASE", conflicts_with_all = ["crash_points", "plants", "seed", "seeds", "faults", "workload", "history"])]
@@ -144,6 +144,9 @@ impl SimArguments {
         if self.list_plants {
             return list(self.json, "plant", &list_plants());
         }
+        if self.share.is_some() && !self.crash_points && !self.plants {
+            return Err(Failure::usage("--share is about --crash-points or --plants: add one of them"));
+        }
         if self.crash_points {
             return crash_points::run(self.plant.as_ref(), self.share.unwrap_or_default(), self.json);
         }
@@ -197,7 +200,8 @@ impl SimArguments {
         }
         if self.plants {
             let pins = self.pins.as_deref().map(Pins::read).transpose()?.unwrap_or_default();
-            return plants::run(&options, self.faults.as_ref(), &pins, self.json);
+            let share = self.share.unwrap_or_default();
+            return plants::run(&options, self.faults.as_ref(), &pins, share, self.json);
         }
         let report = match self.seed {
             Some(seed) => run_one(seed, &options, self.trace.as_deref(), self.history.as_deref())?,

@@ -11,18 +11,25 @@ use super::panics::Hush;
 use super::pins::Pins;
 use crate::exit::{Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json};
+use crate::parse::Share;
 
-/// Hunts every plant that seeds can find, under `faults` or those that suit it; first at its pinned seed, if it has one. Good if
+/// Hunts a share of the plants that seeds can find, under `faults` or those that suit it; first at its pinned seed, if it has one. Good if
 /// each was caught.
-pub(super) fn run(options: &Options, faults: Option<&Faults>, pins: &Pins, json: bool) -> Outcome {
-    let hunts = hunt_all(options, faults, pins);
+pub(super) fn run(
+    options: &Options,
+    faults: Option<&Faults>,
+    pins: &Pins,
+    share: Share,
+    json: bool,
+) -> Outcome {
+    let hunts = hunt_all(options, faults, pins, share);
     tell(&hunts, json)
 }
 
 /// Hunts every plant without pins, and writes the seeds that have caught them to a file.
 pub(super) fn pin(options: &Options, path: &std::path::Path, json: bool) -> Outcome {
     let mut pins = if path.exists() { Pins::read(path)? } else { Pins::default() };
-    let hunts = hunt_all(options, None, &Pins::default());
+    let hunts = hunt_all(options, None, &Pins::default(), Share::default());
     pins.set(options.system, &hunts);
     pins.write(path)?;
     tell(&hunts, json)
@@ -38,9 +45,9 @@ fn tell(hunts: &[Hunt], json: bool) -> Outcome {
 }
 
 /// Hunts on all processors: each plant is a hunt of its own. Reported in the order of the plants.
-fn hunt_all(options: &Options, faults: Option<&Faults>, pins: &Pins) -> Vec<Hunt> {
-    let mut plants: Vec<Planted> = options.system.plants();
-    plants.retain(|plant| plant.is_hunted);
+fn hunt_all(options: &Options, faults: Option<&Faults>, pins: &Pins, share: Share) -> Vec<Hunt> {
+    let plants = options.system.plants().into_iter().filter(|plant| plant.is_hunted);
+    let plants: Vec<Planted> = share.of(plants).collect();
     let progress = Progress::bar(plants.len() as u64);
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(plants.len());
     let next = AtomicUsize::new(0);
