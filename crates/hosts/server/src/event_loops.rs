@@ -13,7 +13,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::data::DataError;
 use crate::dialling::Dials;
-use crate::node::{Disk, Logs, Loops, Node, Origins, Peers};
+use crate::node::{Disk, Logs, Loops, Node, Origins, Peers, build_all};
 use crate::process::BackgroundRuntime;
 use crate::server::{GOODBYE, StartError};
 
@@ -42,11 +42,17 @@ pub(crate) fn build(
         .map_err(|source| DataError::Io { path: path.to_owned(), source })?;
     let peers = Peers::new(Arc::clone(&origins.data), config.node, tag)?;
     let mut disk = Some(disk);
-    let mut built = Vec::new();
+    let (mut nodes, mut ordered) = (Vec::new(), Vec::new());
     for (((loops, waker), logs), seed) in Loops::of(&wakers).into_iter().zip(wakers).zip(logs).zip(seeds) {
-        let own = (logs, disk.take());
+        let own = (logs.clone(), disk.take());
         let (origins, peers) = (origins.clone(), peers.of_another_event_loop());
-        let node = Node::new(origins, peers, (loops, waker.clone()), own, seed)?;
+        let (node, orders) = Node::new(origins, peers, (loops, waker.clone()), own, seed)?;
+        nodes.push((node, waker));
+        ordered.push((logs, orders));
+    }
+    let mut built = Vec::new();
+    for ((mut node, waker), replicas) in nodes.into_iter().zip(build_all(&origins.data, ordered)) {
+        node.begin_with(replicas)?;
         let runtime = BackgroundRuntime::new(Builder::new_current_thread().enable_all().build()?);
         let (transport, turns) = {
             let _inside = runtime.enter();

@@ -1,11 +1,15 @@
-//! Replicas that are being built while the node runs.
+//! Replicas that are built: those that a node begins with, and others while it runs.
+//!
+//! A node begins with what the logs of its replicas hold. To read a long one is work for a processor, so several are read at a time, of all event loops.
 //!
 //! To create a log is to write a whole segment of it, and the event loop must not wait for that: threads build, and ask
 //! for a turn whenever a replica is ready.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use quorate_core::{KeyspaceId, ReplicaId, View};
 use quorate_runtime::transport::TurnWaker;
@@ -75,6 +79,43 @@ fn build_batch(batch: Vec<Order>, data: &DataDirectory, logs: &Logs, tray: &Tray
     batch.into_iter().all(|order| tray.put(Hosted::build(order, data, logs)))
 }
 
+/// Builds the replicas that event loops begin with: of each its own, in the order in which it has ordered them.
+pub(crate) fn build_all(data: &DataDirectory, ordered: Vec<(Logs, Vec<Order>)>) -> Vec<Vec<Hosted>> {
+    let (logs, orders): (Vec<Logs>, Vec<Vec<Order>>) = ordered.into_iter().unzip();
+    let orders =
+        orders.into_iter().enumerate().flat_map(|(of, orders)| orders.into_iter().map(move |one| (of, one)));
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let build = |(of, order): (usize, Order)| (of, Hosted::build(order, data, &logs[of]));
+    let mut built: Vec<Vec<Hosted>> = logs.iter().map(|_| Vec::new()).collect();
+    for (of, hosted) in in_threads(processors, orders.collect(), build) {
+        built[of].push(hosted);
+    }
+    built
+}
+
+/// Does some work for each item, in so many threads at most, this one among them. Gives the results in the order of the items.
+///
+/// # Panics
+/// If the work does.
+fn in_threads<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let others = threads.min(items.len()).saturating_sub(1);
+    let queue = Mutex::new(items.into_iter().enumerate());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let take = || std::iter::from_fn(next).map(|(at, item)| (at, work(item))).collect::<Vec<_>>();
+    let mut done = thread::scope(|scope| {
+        let start = |_| thread::Builder::new().name("replica-builder".to_owned()).spawn_scoped(scope, &take);
+        let warn = |error: &std::io::Error| tracing::warn!(%error, "few threads to build replicas");
+        let others: Vec<_> = (0..others).map_while(|other| start(other).inspect_err(warn).ok()).collect();
+        let mut done = take();
+        others
+            .into_iter()
+            .for_each(|other| done.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic))));
+        done
+    });
+    done.sort_unstable_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
 /// Builds replicas in other threads.
 pub(crate) struct Builder {
     data: Arc<DataDirectory>,
@@ -86,11 +127,6 @@ pub(crate) struct Builder {
 impl Builder {
     pub(crate) fn new(data: Arc<DataDirectory>, logs: Logs, waker: TurnWaker) -> Self {
         Builder { data, logs, under_way: BTreeMap::new(), workers: Workers::new("replica-builder", waker) }
-    }
-
-    /// Builds a replica now, in this thread.
-    pub(crate) fn build(&self, order: Order) -> Hosted {
-        Hosted::build(order, &self.data, &self.logs)
     }
 
     /// Builds replicas in other threads. Those that are new are created in batches.
@@ -203,6 +239,55 @@ mod tests {
                 seed: 1,
             }]);
         }
+    }
+
+    #[test]
+    fn what_a_node_begins_with_is_built_by_several_threads_and_stays_in_its_order() {
+        let (first, second) = std::sync::mpsc::channel();
+        let second = Mutex::new(second);
+        let work = |item: u32| {
+            match item {
+                // It ends only after a later one has begun, which another thread must have done.
+                0 => second.lock().unwrap().recv_timeout(std::time::Duration::from_secs(60)).unwrap(),
+                1 => first.send(()).unwrap(),
+                _ => {}
+            }
+            item * 10
+        };
+        assert_eq!(in_threads(2, vec![0, 1, 2, 3], work), [0, 10, 20, 30]);
+        assert_eq!(in_threads(8, vec![7], work), [70]);
+        assert_eq!(in_threads(1, vec![2, 3], work), [20, 30]);
+        assert_eq!(in_threads(1, Vec::new(), work), [0; 0]);
+    }
+
+    #[test]
+    fn each_event_loop_gets_the_replicas_that_it_has_ordered() {
+        let fixture = Fixture::new();
+        let order = |replica: u32| {
+            let mut placement = fixture.placement.clone();
+            placement.replica.shard.0 += replica;
+            Order {
+                placement,
+                origin: Origin::NewGroup,
+                containers: ContainerOptions::default(),
+                log: LogOptions::default(),
+                seed: 1,
+            }
+        };
+        let Builder { data, logs, .. } = &fixture.builder;
+        let ordered = vec![
+            (logs.clone(), vec![order(3), order(1)]),
+            (logs.clone(), Vec::new()),
+            (logs.clone(), vec![order(2)]),
+        ];
+        let first = fixture.placement.replica.shard.0;
+        let built = build_all(data, ordered);
+        let shards = |one: &Vec<Hosted>| -> Vec<u32> {
+            one.iter().map(|hosted| hosted.placement.replica.shard.0 - first).collect()
+        };
+        assert_eq!(built.iter().map(shards).collect::<Vec<_>>(), [vec![3, 1], Vec::new(), vec![2]]);
+        let runs = |hosted: &Hosted| matches!(hosted.state, State::Running(_));
+        assert!(built.iter().flatten().all(runs));
     }
 
     #[test]

@@ -92,6 +92,7 @@ use crate::{Config, process};
 use addresses::Addresses;
 use agreement::Agreement;
 use announcements::Announcements;
+pub(crate) use building::build_all;
 use building::{Builder, Order, Origin};
 use catalogue::{Catalogue, Found, Question, Reading};
 use comeback::Comebacks;
@@ -241,15 +242,15 @@ pub(crate) struct Origins {
 }
 
 impl Node {
-    /// An event loop of a node, with those of the replicas that its data directory and configuration name which live there. It draws from a seed. Call [`Node::start`]
-    /// within a turn.
+    /// An event loop of a node, and those of the replicas that its data directory and configuration name which live there: they are to be built, and to be
+    /// [given to it](Self::begin_with). It draws from a seed.
     pub(crate) fn new(
         Origins { config, data, client, security: Security { trust, entrance } }: Origins,
         peers: Peers,
         (loops, waker): (Loops, TurnWaker),
         (logs, disk): (Logs, Option<Disk>),
         seed: u64,
-    ) -> Result<Self, DataError> {
+    ) -> Result<(Self, Vec<Order>), DataError> {
         let mut seeds = Random::new(seed);
         let mut routes = Routes::new(config.node, client, config.topology.nodes.len(), &loops);
         let mut system = config.system.clone();
@@ -340,19 +341,23 @@ impl Node {
             }
         }
         let origin = if node.data.is_replacement() { Origin::OldGroup } else { Origin::NewGroup };
-        for placement in placements {
-            let order = node.order(placement, origin);
-            let hosted = node.builder.build(order);
-            node.hindered.extend(hosted.hindrance().map(|_| hosted.placement.replica));
-            node.replicas.insert(hosted.placement.replica, hosted);
+        let orders = placements.into_iter().map(|placement| node.order(placement, origin)).collect();
+        Ok((node, orders))
+    }
+
+    /// Takes the replicas that were ordered when it was created. Call [`Node::start`] afterwards, within a turn.
+    pub(crate) fn begin_with(&mut self, replicas: Vec<Hosted>) -> Result<(), DataError> {
+        for hosted in replicas {
+            self.hindered.extend(hosted.hindrance().map(|_| hosted.placement.replica));
+            self.replicas.insert(hosted.placement.replica, hosted);
         }
-        if node.is_first() {
-            node.foreign = node.data.foreign_replicas()?.iter().map(DataError::to_string).collect();
+        if self.is_first() {
+            self.foreign = self.data.foreign_replicas()?.iter().map(DataError::to_string).collect();
         }
-        if let Some(reason) = node.peers.fence().map(str::to_owned) {
-            node.give_up(&reason);
+        if let Some(reason) = self.peers.fence().map(str::to_owned) {
+            self.give_up(&reason);
         }
-        Ok(node)
+        Ok(())
     }
 
     /// Notes that a turn ends, and now and then how much processor time all turns have taken.
