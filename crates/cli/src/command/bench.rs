@@ -2,6 +2,7 @@
 
 mod hotspot;
 mod overload;
+mod populated;
 mod prepared;
 mod procedural;
 mod redis;
@@ -116,6 +117,9 @@ pub(crate) struct BenchArguments {
     /// How large written values are, in bytes.
     #[arg(long, value_name = "B")]
     value_size: Option<usize>,
+    /// Write every key before the measurement begins, so that reads find values: `rmw`, `writes`, `retwis` and `ycsb-t`.
+    #[arg(long, conflicts_with_all = ["history", "redis"])]
+    populate: bool,
     /// The exponent of the Zipf distribution of keys; 0 is uniform.
     #[arg(long, value_name = "C", value_parser = exponent)]
     zipf: Option<f64>,
@@ -497,6 +501,9 @@ impl BenchArguments {
         self.hotspot.validate(kind, is_divided)?;
         let is_plain = kind.is_some_and(|kind| !kind.needs_sets()) && !self.has_sites(workload);
         self.overload.validate(is_plain)?;
+        if self.populate {
+            populated::validate(workload, self.has_sites(workload))?;
+        }
         if self.two > 0 && workload != Measured::Workload(WorkloadKind::Counters) {
             return Err(Failure::usage("--two is an option of counters"));
         }
@@ -558,6 +565,9 @@ impl BenchArguments {
         // A judge has to know of every write.
         if workload.needs_sets() && history.is_none() {
             load.drawn = social::populate_network(sites, &name, &load, progress).await?;
+        }
+        if self.populate {
+            load.drawn = populated::populate_keys(&load, progress).await?;
         }
         let loaded = self.social.loaded.map_or(sites.len(), |loaded| loaded as usize).min(sites.len());
         let mut running = Vec::new();

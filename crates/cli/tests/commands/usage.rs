@@ -4,7 +4,7 @@ use crate::run;
 
 #[test]
 fn wrong_use_is_told_and_exits_with_2() {
-    let table: [(&[&str], &str); 35] = [
+    let table: [(&[&str], &str); 36] = [
         (&[], "Usage"),
         (&["dance"], "dance"),
         (&["bench"], "WORKLOAD"),
@@ -25,6 +25,7 @@ fn wrong_use_is_told_and_exits_with_2() {
         (&["bench", "rmw", "--embedded", "--think", "100"], "--think"),
         (&["bench", "rmw", "--embedded", "--updates", "5"], "options of rubis"),
         (&["bench", "rubis", "--embedded", "--mix", "A"], "--updates"),
+        (&["bench", "counters", "--embedded", "--populate"], "rmw, writes"),
         (&["bench", "rubis", "--embedded", "--full-size"], "options of tpcc"),
         (&["keyspace", "create", "shop", "--isolation", "snapshot", "--variant", "str"], "str-external"),
         (&["sim", "--workload", "waltsocial"], "parallel-snapshot"),
