@@ -109,6 +109,7 @@ impl Directory {
             address: node.map_or_else(|| "an unknown address".to_owned(), |node| node.address.clone()),
             site: site.map_or_else(|| "unknown site".to_owned(), String::clone),
             problem: None,
+            if_lost: None,
         }
     }
 

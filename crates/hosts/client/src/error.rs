@@ -1,5 +1,6 @@
 //! The errors of a client, what they mean for the data, and what to do.
 
+use std::collections::BTreeSet;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
@@ -787,6 +788,8 @@ pub struct MissingReplica {
     pub site: String,
     /// Why it will not serve before an operator acts, and what to do, if its node has said so.
     pub problem: Option<String>,
+    /// The way out for an operator if it never comes back, where nothing goes on without it. It may be back in a moment.
+    pub if_lost: Option<String>,
 }
 
 impl fmt::Display for MissingReplica {
@@ -808,13 +811,15 @@ fn has_problem(missing: &[MissingReplica]) -> bool {
 
 /// The steps to take. Several replicas may say the same of themselves, which is said once.
 fn advice(missing: &[MissingReplica]) -> String {
-    let mut problems: Vec<&str> = missing.iter().filter_map(|replica| replica.problem.as_deref()).collect();
-    problems.sort_unstable();
-    problems.dedup();
-    if problems.is_empty() {
-        return "try again when they are back".to_owned();
+    let said = |of: fn(&MissingReplica) -> Option<&str>| {
+        let said: BTreeSet<&str> = missing.iter().filter_map(of).collect();
+        (!said.is_empty()).then(|| said.into_iter().collect::<Vec<_>>().join("; "))
+    };
+    match (said(|replica| replica.problem.as_deref()), said(|replica| replica.if_lost.as_deref())) {
+        (Some(problems), _) => format!("an operator has to act: {problems}"),
+        (None, Some(if_lost)) => format!("try again when they are back; {if_lost}"),
+        (None, None) => "try again when they are back".to_owned(),
     }
-    format!("an operator has to act: {}", problems.join("; "))
 }
 
 /// Why the objects of a container cannot be at some sites.
@@ -893,12 +898,23 @@ mod tests {
             address: "10.0.0.2:7400".to_owned(),
             site: "eu".to_owned(),
             problem: None,
+            if_lost: None,
         };
         let problem = Some("it has lost its records: bring back its disk".to_owned());
         let lost = MissingReplica { problem, ..missing.clone() };
+        let if_lost = Some("if it is lost, remove it".to_owned());
+        let restarting = MissingReplica { if_lost, ..missing.clone() };
         let table = [
             (Error::Conflict, vec!["nothing was committed", "again"]),
             (Error::BelowZero, vec!["nothing was committed", "counter", "this site knows"]),
+            (
+                Error::Unavailable { missing: vec![restarting.clone()] },
+                vec!["can be reached", "again when they are back; if it is lost, remove it"],
+            ),
+            (
+                Error::Unavailable { missing: vec![restarting, lost.clone()] },
+                vec!["too few replicas serve", "an operator has to act: it has lost"],
+            ),
             (Error::Unavailable { missing: vec![missing] }, vec!["shard3/r1 at 10.0.0.2:7400 (eu)", "again"]),
             (
                 Error::Unavailable { missing: vec![lost.clone(), lost] },

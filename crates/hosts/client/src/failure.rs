@@ -91,7 +91,8 @@ impl Shared {
                     "what prefers the site {site:?} waits for it; if it is lost for good, `quorate cluster remove-site {site} --abandon`"
                 )
             };
-            replica.problem = problem.or_else(|| waits_for(replica.replica.shard).then(lost));
+            replica.problem = problem;
+            replica.if_lost = waits_for(replica.replica.shard).then(lost);
         }
         Error::Unavailable { missing: described }
     }

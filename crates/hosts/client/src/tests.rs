@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use quorate_core::command::{Failure, Outcome};
+use quorate_core::topology::Isolation;
 use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX};
-use quorate_core::{ClientId, Key, ShardId, Timestamp};
+use quorate_core::{ClientId, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp};
 use tokio::time::Instant;
 
 use crate::fake::{End, Fake};
@@ -71,6 +72,24 @@ async fn only_conflicts_and_short_outages_are_tried_again() {
         accounts.transact(async |_| Err(Error::application("not enough money"))).await;
     assert_eq!(result.unwrap_err().to_string(), "not enough money");
     assert_eq!(fake.heard().len(), heard, "it was not begun, and not again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_site_that_restarts_is_waited_for_and_named_if_it_stays_away() {
+    let fake = Fake::default();
+    let posts = fake.keyspace_of(Isolation::ParallelSnapshot, Options::default());
+    let other = ReplicaId { shard: ShardId(2), index: ReplicaIndex(0) };
+    let gone = || End::Fail(Failure::Unavailable { missing: vec![other] });
+    fake.next_ends([gone(), gone()]);
+    posts.put("a", "1").await.unwrap();
+    let before = Instant::now();
+    fake.next_ends(std::iter::repeat_with(gone).take(1_000));
+    let error = posts.put("a", "1").await.unwrap_err().to_string();
+    assert!(before.elapsed() > Duration::from_millis(500), "{:?}", before.elapsed());
+    assert!(
+        error.contains("again when they are back") && error.contains("remove-site here --abandon"),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
