@@ -856,6 +856,33 @@ mod tests {
         }
     }
 
+    /// A replica of another view may have lost what it had found when its vote was made final.
+    #[test]
+    fn what_was_found_in_another_view_than_that_of_the_verdict_does_not_count() {
+        let group = Members::from(GroupSize::new(3).unwrap());
+        let at = |micros| Timestamp { micros, client: ClientId(1) };
+        let version = |micros| FoundVersion { version: at(micros), value: None, absent_below: None };
+        let newest = |found: [(u64, u64); 2]| {
+            let found = found.into_iter().zip(0..).map(|((view, micros), replica)| {
+                (ReplicaIndex(replica), (View(view), vec![version(micros)]))
+            });
+            let part = Part {
+                shard: ShardId(1),
+                group,
+                transaction: Arc::default(),
+                call: ConsensusCall::new(group),
+                found: found.collect(),
+                quorum_at: None,
+                behind: Vec::new(),
+                settled: Some(Settled::Final { vote: Vote::Ok, fast: true, view: View(3) }),
+            };
+            part.newest_found().map(|found| found[0].version.micros)
+        };
+        assert_eq!(newest([(3, 10), (3, 20)]), Some(20));
+        assert_eq!(newest([(3, 10), (4, 20)]), None);
+        assert_eq!(newest([(3, 10), (2, 20)]), None);
+    }
+
     #[test]
     fn a_fast_quorum_is_waited_for_in_proportion_to_the_majority() {
         let millis = Duration::from_millis;

@@ -832,6 +832,8 @@ mod tests {
         assert_eq!(scan(9, vec![part(&["b", "d"], None), part(&["a", "c"], None)]), "a b c d");
         assert_eq!(scan(2, vec![part(&["b", "d"], None), part(&["a", "c"], None)]), "a b …c");
         assert_eq!(scan(9, vec![part(&["b", "e"], Some("f")), part(&["a", "c"], Some("d"))]), "a b c …d");
+        let shorter = vec![part(&["b", "d"], None), part(&["a"], Some("d"))];
+        assert_eq!(scan(9, shorter), "a b …d", "where the next page begins, all shards begin");
         assert_eq!(
             scan(9, vec![part(&["X", "b"], None), part(&[], Some("c"))]),
             "b …c",

@@ -467,6 +467,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn contents_are_those_of_the_prepare_at_the_timestamp() {
+        let mut replies = shard("nO.", &PARTICIPANTS);
+        let further = replies.replies[0].as_mut().unwrap();
+        Arc::make_mut(&mut further.votes[0].prepare.transaction).participants.pop();
+        let participants = |micros| replies.contents(at(micros)).map(|contents| contents.participants.len());
+        assert_eq!([5, 10, 20, 30].map(participants), [None, Some(2), Some(1), None]);
+    }
+
     /// Some of its replicas have collected the commit, and others hold the prepare still.
     #[test]
     fn a_shard_is_told_of_a_commit_unless_it_has_collected_it() {

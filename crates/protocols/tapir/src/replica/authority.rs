@@ -97,9 +97,113 @@ impl Replica {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::{ReadVersion, Write};
+    use std::sync::Arc;
+
+    use quorate_core::hosted::Boot;
+    use quorate_core::{
+        Address, Context, Epoch, GroupSize, Input, Instant, Machine, Outbox, Random, ReadVersion, ReplicaId,
+        ReplicaIndex, TransactionId, View, Write,
+    };
 
     use super::*;
+    use crate::ReplicaConfig;
+    use crate::message::{Message, Prepare, Vote};
+
+    const CLIENT: ClientId = ClientId(7);
+    const CLOCK: ClockTime = ClockTime::from_micros(1_000);
+
+    fn id(client: ClientId, number: u32) -> OperationId {
+        OperationId { transaction: TransactionId { client, sequence: 1, attempt: 0 }, number }
+    }
+
+    fn at(client: ClientId, micros: u64) -> Timestamp {
+        Timestamp { micros, client }
+    }
+
+    fn part_of(shard: u32) -> Arc<Transaction> {
+        Arc::new(Transaction { participants: vec![ShardId(shard)], ..Transaction::default() })
+    }
+
+    fn prepare(id: OperationId, timestamp: Timestamp, shard: u32) -> Ir<Tapir> {
+        let operation = Prepare { transaction: part_of(shard), timestamp, first: None };
+        Ir::ProposeConsensus { id, operation }
+    }
+
+    fn commit(id: OperationId, timestamp: Timestamp, last: Timestamp, shard: u32) -> Ir<Tapir> {
+        let operation = Decision::Commit { transaction: part_of(shard), timestamp, last };
+        Ir::ProposeInconsistent { id, operation }
+    }
+
+    fn abort(id: OperationId, last: Timestamp) -> Ir<Tapir> {
+        Ir::ProposeInconsistent { id, operation: Decision::Abort { last } }
+    }
+
+    fn replica() -> Replica {
+        let id = ReplicaId { shard: ShardId(1), index: ReplicaIndex(0) };
+        Replica::restore(ReplicaConfig::new(id, GroupSize::new(3).unwrap(), Boot::Initialise), [])
+    }
+
+    #[test]
+    fn a_client_speaks_of_its_own_transactions_at_its_own_timestamps() {
+        const OTHER: ClientId = ClientId(8);
+        let (own, others, decided) = (id(CLIENT, 1), id(OTHER, 1), id(CLIENT, OperationId::INCONSISTENT));
+        let (good, foreign) = (at(CLIENT, 900), at(OTHER, 900));
+        let others_decided = id(OTHER, OperationId::INCONSISTENT);
+        let finalize = |id, ballot| Ir::FinalizeConsensus { id, verdict: Vote::Ok, view: View(0), ballot };
+        let table = [
+            (prepare(own, good, 1), true),
+            (prepare(others, good, 1), false),
+            (prepare(decided, good, 1), false),
+            (prepare(own, foreign, 1), false),
+            (prepare(own, good, 2), false),
+            (prepare(others, foreign, 1), false),
+            (commit(decided, good, good, 1), true),
+            (commit(others_decided, good, good, 1), false),
+            (commit(decided, foreign, good, 1), false),
+            (commit(decided, good, good, 2), false),
+            (abort(decided, good), true),
+            (abort(others_decided, good), false),
+            (Ir::FinalizeInconsistent { id: decided }, true),
+            (Ir::FinalizeInconsistent { id: others_decided }, false),
+            (finalize(own, Ballot::ORIGINAL), true),
+            (finalize(others, Ballot::ORIGINAL), false),
+            (finalize(own, Ballot(3)), false),
+            (Ir::Arrived, false),
+        ];
+        let replica = replica();
+        for (message, expected) in table {
+            assert_eq!(replica.may_say(CLIENT, &message, CLOCK), expected, "{message:?}");
+        }
+    }
+
+    #[test]
+    fn a_decision_far_ahead_of_the_clock_is_taken_where_this_replica_has_voted_so() {
+        let mut replica = replica();
+        let decided = id(CLIENT, OperationId::INCONSISTENT);
+        let far = at(CLIENT, replica.timestamp_max(CLOCK) + 1);
+        let near = at(CLIENT, replica.timestamp_max(CLOCK));
+        let says = |replica: &Replica| {
+            [
+                abort(decided, near),
+                abort(decided, far),
+                commit(decided, far, near, 1),
+                commit(decided, near, far, 1),
+            ]
+            .map(|message| replica.may_say(CLIENT, &message, CLOCK))
+        };
+        assert_eq!(says(&replica), [true, false, false, false]);
+        // A vote on it at an earlier time of the clock, which has been turned back since.
+        let (mut random, mut outbox) = (Random::new(1), Outbox::new());
+        let clock = ClockTime::from_micros(far.micros);
+        let mut context = Context { now: Instant::START, clock, random: &mut random };
+        replica.step(&mut context, Input::Start, &mut outbox);
+        let message = Message::Ir(prepare(id(CLIENT, 1), far, 1));
+        let input = Input::Message { from: Address::Client(CLIENT), epoch: Epoch::FIRST, message };
+        replica.step(&mut context, input, &mut outbox);
+        assert_eq!(says(&replica), [true; 4]);
+        let further = abort(decided, at(CLIENT, far.micros + 1));
+        assert!(!replica.may_say(CLIENT, &further, CLOCK), "it has voted at another timestamp");
+    }
 
     #[test]
     fn a_part_names_its_own_shard_and_only_shards_that_exist() {

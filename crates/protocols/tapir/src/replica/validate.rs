@@ -327,6 +327,7 @@ mod tests {
         versions.install(&Key::from("c"), at(10), None);
         versions.install(&Key::from("d"), at(3), None);
         versions.install(&Key::from("e"), at(1), Some(quorate_core::Value::from_static(b"x")));
+        versions.install(&Key::from("f"), at(1), None);
         let mut reads = ReadTimestamps::new();
         reads.read_key(&Key::from("b"), at(20));
         let mut promised_reads = ReadTimestamps::new();
@@ -391,6 +392,8 @@ mod tests {
             ("", "rx@2-", 30, Vote::Ok),
             ("", "rd@2-", 30, Vote::Abort),
             ("", "re@2-", 30, Vote::Abort),
+            ("", "rf@2-", 30, Vote::Ok),
+            ("", "rf@2", 30, Vote::Abort),
             ("", "rx@3", 30, Vote::Ok),
             ("", "sa-d ra@10 rc@10", 30, Vote::Ok),
             ("", "sa-d ra@10", 30, Vote::Abort),

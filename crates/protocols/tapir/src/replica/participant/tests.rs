@@ -223,6 +223,16 @@ fn a_floor_refuses_what_lies_below_it() {
     assert_eq!(participant.bounds.complete, at(20), "and everything there is complete");
 }
 
+#[test]
+fn a_prepare_that_holds_already_displaces_nothing() {
+    let (mut participant, first) = (participant(), prepare(&update("a", 0), 10));
+    for _ in 0..3 {
+        participant.hold(id(1), &first);
+        assert!(participant.displaced.is_empty());
+    }
+    assert_eq!(participant.first_hold(id(1)), Some(at(10)));
+}
+
 /// A view change may have made the first final as OK: then a majority holds it until its outcome is known, and a backup
 /// coordinator may commit it. A replica where a later prepare came to nothing must not be the one that lets others in.
 #[test]
