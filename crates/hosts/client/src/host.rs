@@ -724,16 +724,9 @@ impl ClientHost {
                     );
                 }
                 if let Some(transaction) = transaction {
-                    // A question for an outcome has none by that: it may have committed.
-                    if !self.waiters.is_resolving(transaction) {
-                        let reply = quorate_granola::Reply::Lost { shard: replica.shard };
-                        let message = quorate_granola::Message::Reply { transaction, reply };
-                        self.deny_at_coordinator(
-                            replica,
-                            ProtocolMessage::Granola(Part::Own(message)),
-                            &reason,
-                            turn,
-                        );
+                    let awaited = self.waiters.awaited(transaction);
+                    if let Some(message) = awaited.giving_up(transaction, replica.shard) {
+                        self.deny_at_coordinator(replica, message, &reason, turn);
                     }
                     self.waiters.deny(transaction, reason);
                 }

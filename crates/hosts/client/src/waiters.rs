@@ -15,6 +15,7 @@ use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::topology::{Durability, Keyspace, Shard};
 use quorate_core::{Key, KeyRange, KeyspaceId, NodeId, ReplicaId, ShardId, TransactionId, Value};
 use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
+use quorate_wire::rights::Awaited;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -255,30 +256,25 @@ impl Waiters {
 
     /// A node refuses what a transaction asks for, since the client has not the right. Its calls are woken.
     pub(crate) fn deny(&mut self, transaction: TransactionId, reason: String) {
-        if self.slots.contains_key(&transaction) {
+        let awaited = self.awaited(transaction);
+        if awaited != Awaited::Milestones {
             self.denied.insert(transaction, reason);
-            self.deliver_end(transaction, Err(Failure::Aborted));
-        } else if let Some(sender) = self.executing.remove(&transaction) {
-            self.denied.insert(transaction, reason);
-            // The call may not wait any more.
-            let _ = sender.send(Err(NotExecuted::Failed(Failure::Aborted)));
-        } else if self.resolving.contains_key(&transaction) {
-            self.denied.insert(transaction, reason);
-            self.deliver(Event::Resolved { transaction, outcome: None });
-        } else {
-            for milestone in Milestone::ALL {
-                self.deliver(Event::Milestone {
-                    transaction,
-                    milestone,
-                    result: Err(NotReached::Missing(Vec::new())),
-                });
-            }
         }
+        awaited.events(transaction).into_iter().for_each(|event| self.deliver(event));
     }
 
-    /// True if a call waits for the outcome of a transaction.
-    pub(crate) fn is_resolving(&self, transaction: TransactionId) -> bool {
-        self.resolving.contains_key(&transaction)
+    /// The thing that calls wait for of a transaction.
+    pub(crate) fn awaited(&self, transaction: TransactionId) -> Awaited {
+        // One that has failed before it was asked to commit keeps its slot while somebody asks what became of it.
+        if self.resolving.contains_key(&transaction) {
+            Awaited::Outcome
+        } else if self.slots.contains_key(&transaction) {
+            Awaited::End
+        } else if self.executing.contains_key(&transaction) {
+            Awaited::Result
+        } else {
+            Awaited::Milestones
+        }
     }
 
     /// Calls that fail from here on fail because a node has refused them in these words.
@@ -560,6 +556,31 @@ mod tests {
 
     fn got(key: &'static str, value: &'static str) -> Event {
         Event::Got { transaction: transaction(1), key: Key::from(key), value: Some(Value::from(value)) }
+    }
+
+    #[test]
+    fn a_denial_wakes_the_call_that_waits_and_a_question_for_an_outcome_before_all() {
+        let mut waiters = Waiters::default();
+        assert_eq!(waiters.awaited(transaction(1)), Awaited::Milestones);
+        waiters.deny(transaction(1), "no right".to_owned());
+        assert_eq!(waiters.denial(transaction(1)), None, "no call of it waits");
+
+        let (sender, mut executed) = oneshot::channel();
+        waiters.expect_executed(transaction(2), KEYSPACE, 10, sender).unwrap();
+        assert_eq!(waiters.awaited(transaction(2)), Awaited::Result);
+        waiters.deny(transaction(2), "no right".to_owned());
+        assert_eq!(executed.try_recv().unwrap(), Err(NotExecuted::Failed(Failure::Aborted)));
+
+        waiters.open(transaction(1), KEYSPACE, 10).unwrap();
+        assert_eq!(waiters.awaited(transaction(1)), Awaited::End);
+        let (sender, mut outcome) = oneshot::channel();
+        assert!(waiters.expect_outcome(transaction(1), sender));
+        assert_eq!(waiters.awaited(transaction(1)), Awaited::Outcome);
+        waiters.deny(transaction(1), "no right".to_owned());
+        assert_eq!((outcome.try_recv().unwrap(), waiters.failure(transaction(1))), (Ok(None), None));
+        waiters.deny(transaction(1), "no right".to_owned());
+        assert_eq!(waiters.failure(transaction(1)), Some(Failure::Aborted));
+        assert_eq!(waiters.denial(transaction(1)).as_deref(), Some("no right"));
     }
 
     #[test]

@@ -25,7 +25,11 @@ use quorate_serializable_shard::changes_procedures;
 use crate::packet::Packet;
 use crate::protocols::ProtocolMessage;
 
+mod decisions;
+mod denials;
 mod packets;
+pub use decisions::{Taking, decide_client, is_said_by_nodes};
+pub use denials::Awaited;
 pub use packets::{PacketRow, packet_row};
 
 /// The peers that may say a message.

@@ -75,6 +75,11 @@ impl Standing {
     /// Everything.
     pub const ALL: Standing = Standing(u8::MAX);
 
+    /// These claims.
+    pub fn of(claims: impl IntoIterator<Item = Claim>) -> Self {
+        Standing(claims.into_iter().fold(0, |bits, claim| bits | claim.bit()))
+    }
+
     /// True if it may claim this.
     pub fn allows(self, claim: Claim) -> bool {
         self.0 & claim.bit() != 0
@@ -104,13 +109,8 @@ impl Access {
         if !self.is_in_force() {
             return Standing::ALL;
         }
-        let mut standing = Standing::default();
-        for claim in Claim::ALL {
-            if self.admit(visitor, Wish::In(keyspace, claim), now).is_ok() {
-                standing.0 |= claim.bit();
-            }
-        }
-        standing
+        let is_given = |claim: &Claim| self.admit(visitor, Wish::In(keyspace, *claim), now).is_ok();
+        Standing::of(Claim::ALL.into_iter().filter(is_given))
     }
 
     /// The one decision at the native port: may this visitor have that, at this time?
@@ -172,10 +172,7 @@ mod tests {
     fn without_a_login_nothing_may_be_claimed_once_there_is_a_user() {
         let access = access(&[user("root", &["administer:*"])], &[], &[]);
         assert_eq!(access.standing(Visitor::Nobody, "a", NOW), Standing::default());
-        assert_eq!(access.standing(Visitor::OfNode, "a", NOW), {
-            let all = Claim::ALL.iter().fold(0, |bits, claim| bits | claim.bit());
-            Standing(all)
-        });
+        assert_eq!(access.standing(Visitor::OfNode, "a", NOW), Standing::of(Claim::ALL));
         let wishes = [
             Wish::Known,
             Wish::Cluster,

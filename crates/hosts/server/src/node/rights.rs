@@ -1,7 +1,7 @@
 //! Rights at the native port: which messages of clients and of other nodes this node takes.
 //!
-//! A table of the wire format ([`quorate_wire::rights`]) has the peers that may say a message, and the right that it demands of a client;
-//! whether a user has it is decided by [`quorate_access`]. Here the two meet, where messages are taken from sockets:
+//! A table of the wire format ([`quorate_wire::rights`]) has the peers that may say a message, and the right that it demands of a client, and decides by them;
+//! whether a user has it is decided by [`quorate_access`]. Here the two meet, where messages are taken from sockets, as they do where a simulation delivers them:
 //!
 //! ```text
 //!   message ─► may such a peer say it? ─► replicas: of its group, or of its keyspace
@@ -22,7 +22,7 @@ use quorate_log::Part;
 use quorate_runtime::{LinkId, Turn};
 use quorate_wire::catalogue::{EntryDemand, Named, SYSTEM_SHARD, demands};
 use quorate_wire::rights::{
-    Demand, PacketRow, Speaker, has_hints, packet_row, row, transaction_of, without_hints,
+    PacketRow, Taking, decide_client, is_said_by_nodes, packet_row, row, transaction_of, without_hints,
 };
 use quorate_wire::{About, Denial, Envelope, Packet, Peer, ProtocolMessage};
 
@@ -182,7 +182,7 @@ impl Node {
         turn: &Turn<'_>,
     ) -> Result<(), Objection> {
         let said = row(&envelope.message);
-        if !matches!(said.speaker, Speaker::Client | Speaker::Coordinator) {
+        if !said.is_of_clients() {
             return Err(Objection::Unsaid);
         }
         let Address::Replica(replica) = envelope.to else { return Err(Objection::Unsaid) };
@@ -194,27 +194,23 @@ impl Node {
         };
         let place = (replica.shard, keyspace);
         let standing = self.rights.standing(link, place, (&access, version), turn);
-        let claim = match said.demand {
-            Demand::Nothing => return Ok(()),
-            Demand::Claim(claim) => claim,
-            Demand::Own(transaction) if transaction.client == client => Claim::Read,
-            Demand::Own(_) => Claim::Coordinate,
-            Demand::Hint if standing.allows(Claim::Coordinate) => return Ok(()),
-            Demand::Hint => return Err(Objection::PassedOver),
-            Demand::Entries => {
+        match decide_client(said, &envelope.message, client, standing) {
+            Taking::Whole => {}
+            Taking::WithoutHints => without_hints(&mut envelope.message),
+            Taking::PassedOver => return Err(Objection::PassedOver),
+            Taking::Unsaid => return Err(Objection::Unsaid),
+            Taking::Denied(claim) => {
+                let who = self.rights.who(link, &access, turn);
+                // It decides as the copy did, unless the user was given the right in this very moment.
+                access.admit(who.visitor(), Wish::In(keyspace, claim), turn.time.clock)?;
+                without_hints(&mut envelope.message);
+            }
+            Taking::IfEntriesMay => {
                 let ProtocolMessage::Configuration(Part::Own(message)) = &envelope.message else {
                     return Err(Objection::Unsaid);
                 };
-                return Ok(self.judge_entries(link, client, message, &access, turn)?);
+                self.judge_entries(link, client, message, &access, turn)?;
             }
-        };
-        if !standing.allows(claim) {
-            let who = self.rights.who(link, &access, turn);
-            // It decides as the copy did, unless the user was given the right in this very moment.
-            access.admit(who.visitor(), Wish::In(keyspace, claim), turn.time.clock)?;
-        }
-        if has_hints(&envelope.message) && !standing.allows(Claim::Coordinate) {
-            without_hints(&mut envelope.message);
         }
         Ok(())
     }
@@ -298,30 +294,9 @@ impl Node {
 
     /// True if another node says such things in this name: a replica within its group or its keyspace, a coordinator to the configuration service.
     pub(super) fn may_say_as_node(&mut self, envelope: &Envelope) -> bool {
-        let said = row(&envelope.message);
-        let is_sound = match (envelope.from, envelope.to) {
-            (Address::Replica(from), Address::Replica(to)) => {
-                let same = || self.are_of_one_keyspace(from.shard, to.shard);
-                match said.speaker {
-                    Speaker::Group => from.shard == to.shard,
-                    Speaker::Keyspace | Speaker::Coordinator => from.shard == to.shard || same(),
-                    Speaker::Client => false,
-                }
-            }
-            // Nodes keep copies of the catalogue, and write there; people change users.
-            (Address::Client(client), Address::Replica(to)) => match &envelope.message {
-                ProtocolMessage::Configuration(Part::Own(message)) => {
-                    let is_of_people = |demand: &EntryDemand| matches!(demand, EntryDemand::Access);
-                    to.shard == SYSTEM_SHARD
-                        && said.speaker == Speaker::Client
-                        && !demands(message, client).iter().any(is_of_people)
-                }
-                _ => false,
-            },
-            // Only the configuration service answers the coordinator of a node.
-            (Address::Replica(from), Address::Client(_)) => from.shard == SYSTEM_SHARD,
-            (Address::Client(_), Address::Client(_)) => false,
-        };
+        let Envelope { from, to, message, .. } = envelope;
+        let are_of_one = |one, other| self.are_of_one_keyspace(one, other);
+        let is_sound = is_said_by_nodes(*from, *to, message, are_of_one);
         self.rights.unsaid += u64::from(!is_sound);
         is_sound
     }

@@ -4,12 +4,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use quorate_access::Claim;
+use quorate_access::{Claim, Standing};
 use quorate_core::caption::variant;
-use quorate_core::{ClientId, ClockTime, ShardId, TransactionId, Value};
+use quorate_core::command::{Event, Failure, NotExecuted};
+use quorate_core::{Address, ClientId, ClockTime, ReplicaId, ReplicaIndex, ShardId, TransactionId, Value};
 use quorate_log::Part;
+use quorate_wire::catalogue::SYSTEM_SHARD;
 use quorate_wire::rights::{
-    Demand, PacketRow, Row, Speaker, has_hints, packet_row, row, transaction_of, without_hints,
+    Awaited, Demand, PacketRow, Row, Speaker, Taking, decide_client, has_hints, is_said_by_nodes, packet_row,
+    row, transaction_of, without_hints,
 };
 use quorate_wire::{Envelope, Packet, ProtocolMessage, encode};
 
@@ -170,5 +173,79 @@ fn procedures_are_deployed_by_the_right_to_deploy_alone() {
         let told = format!("{request:?}");
         let said = row(&ProtocolMessage::Granola(Part::Own(Message::Request(request))));
         assert_eq!(said, Row { speaker: Speaker::Client, demand: Demand::Claim(claim) }, "{told}");
+    }
+}
+
+/// Every message, said by a client of each standing: by the rule as a sentence, not by the code.
+#[test]
+fn a_message_is_taken_from_a_client_with_its_right_and_from_no_other() {
+    let seen: RefCell<BTreeSet<String>> = RefCell::default();
+    cases(6_000, |random| {
+        let message: ProtocolMessage = of_type(random);
+        let said = row(&message);
+        let other = ClientId(u64::MAX);
+        let client = transaction_of(&message).map_or(ClientId(7), |transaction| transaction.client);
+        for claims in [&[][..], &[Claim::Read], &[Claim::Read, Claim::Coordinate], &Claim::ALL] {
+            let standing = Standing::of(claims.iter().copied());
+            let has = |claim| if standing.allows(claim) { Taking::Whole } else { Taking::Denied(claim) };
+            for (client, is_own) in [(client, true), (other, client == other)] {
+                let expected = match (said.speaker, said.demand) {
+                    (Speaker::Group | Speaker::Keyspace, _) => Taking::Unsaid,
+                    (_, Demand::Nothing) => Taking::Whole,
+                    (_, Demand::Entries) => Taking::IfEntriesMay,
+                    (_, Demand::Hint) if claims.contains(&Claim::Coordinate) => Taking::Whole,
+                    (_, Demand::Hint) => Taking::PassedOver,
+                    (_, Demand::Claim(Claim::Read)) if has_hints(&message) && claims == [Claim::Read] => {
+                        Taking::WithoutHints
+                    }
+                    (_, Demand::Claim(claim)) => has(claim),
+                    (_, Demand::Own(_)) if is_own => has(Claim::Read),
+                    (_, Demand::Own(_)) => has(Claim::Coordinate),
+                };
+                let decided = decide_client(said, &message, client, standing);
+                assert_eq!(decided, expected, "{claims:?} {message:?}");
+                seen.borrow_mut().insert(variant(&decided));
+            }
+        }
+    });
+    assert_eq!(seen.into_inner().len(), 6, "every decision was made");
+}
+
+#[test]
+fn a_node_says_what_its_replicas_and_coordinators_say_to_whom_they_say_it() {
+    let replica = |shard| ReplicaId { shard: ShardId(shard), index: ReplicaIndex(0) }.into();
+    let client: Address = ClientId(1).into();
+    let said: RefCell<BTreeSet<(String, bool)>> = RefCell::default();
+    cases(6_000, |random| {
+        let message: ProtocolMessage = of_type(random);
+        let speaker = row(&message).speaker;
+        let within = |from, to, is_one| is_said_by_nodes(from, to, &message, |_, _| is_one);
+        let group = within(replica(5), replica(5), false);
+        let keyspace = within(replica(5), replica(6), true);
+        let elsewhere = within(replica(5), replica(6), false);
+        assert_eq!(group, speaker != Speaker::Client, "{message:?}");
+        assert_eq!(keyspace, matches!(speaker, Speaker::Keyspace | Speaker::Coordinator), "{message:?}");
+        assert!(!elsewhere && !within(client, client, true) && !within(client, replica(5), true));
+        let is_of_catalogue = within(client, SYSTEM_SHARD_REPLICA.into(), true);
+        assert!(!is_of_catalogue || matches!(message, ProtocolMessage::Configuration(Part::Own(_))));
+        assert!(within(SYSTEM_SHARD_REPLICA.into(), client, false) && !within(replica(5), client, true));
+        said.borrow_mut().insert((format!("{speaker:?}"), is_of_catalogue));
+    });
+    assert!(said.into_inner().contains(&("Client".to_owned(), true)), "a node writes to the catalogue");
+}
+
+const SYSTEM_SHARD_REPLICA: ReplicaId = ReplicaId { shard: SYSTEM_SHARD, index: ReplicaIndex(0) };
+
+#[test]
+fn a_denial_ends_what_waits_and_says_nothing_of_an_outcome() {
+    let (id, shard) = (TransactionId { client: ClientId(1), sequence: 2, attempt: 0 }, ShardId(3));
+    assert_eq!(Awaited::End.events(id), [Event::Finished { transaction: id, result: Err(Failure::Aborted) }]);
+    let failed = Err(NotExecuted::Failed(Failure::Aborted));
+    assert_eq!(Awaited::Result.events(id), [Event::Executed { transaction: id, result: failed }]);
+    assert_eq!(Awaited::Outcome.events(id), [Event::Resolved { transaction: id, outcome: None }]);
+    assert!(Awaited::Outcome.giving_up(id, shard).is_none());
+    for awaited in [Awaited::End, Awaited::Result, Awaited::Milestones] {
+        let told = awaited.giving_up(id, shard);
+        assert!(matches!(told, Some(ProtocolMessage::Granola(Part::Own(_)))), "{awaited:?}");
     }
 }
