@@ -522,6 +522,7 @@ pub(crate) const CRATES: [Crate; 54] = [
             STR,
             BASELINES,
             QWSTORE,
+            ACCESS,
             CONFIGURATION,
             EXPIRY,
             INDEX,

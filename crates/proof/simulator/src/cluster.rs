@@ -29,6 +29,7 @@ use crate::scenario::{CLOCK_ERROR, Scenario};
 use crate::shard_loss::{ShardLosses, ShardStep};
 use crate::site_loss::{SiteLosses, SiteStep};
 use crate::system::System;
+use crate::users::{Heard, Users};
 use crate::world::World;
 use crate::world::clock::{Pace, PhysicalClock};
 use crate::world::disk::{Condition, Crash, Decay, Disk, NodeJournal};
@@ -62,6 +63,8 @@ pub enum Alarm {
     Shard(ShardStep),
     /// The aftermath of a loss that a group does not survive goes on.
     Acceptance(AcceptanceStep),
+    /// A node hears of a change of users.
+    Heard(Heard),
     /// Time to look whether a phase is over.
     Poll,
 }
@@ -111,6 +114,8 @@ pub struct Cluster<S: System> {
     pub(crate) shard_losses: ShardLosses,
     /// The groups that have lost more than they survive.
     pub(crate) accepted_losses: AcceptedLosses,
+    /// Users with rights, if clients need some.
+    pub(crate) users: Option<Users>,
     /// The clients that are alive, as the world numbers them.
     live_clients: Vec<usize>,
     random: Random,
@@ -166,6 +171,7 @@ impl<S: System> Cluster<S> {
             losses: SiteLosses::default(),
             shard_losses: ShardLosses::new(scenario.seed),
             accepted_losses: AcceptedLosses::new(scenario.seed),
+            users: None,
             live_clients: Vec::new(),
             random,
             scenario,
@@ -329,6 +335,7 @@ impl<S: System> Cluster<S> {
         let reuses = S::reuses_client_ids(&self.scenario.settings);
         let id = ClientId(1 + if reuses { slot as u64 } else { incarnation });
         let node = self.client_node(slot);
+        self.log_in(id, slot);
         let client = self.world.add_client(
             id.into(),
             node,
@@ -656,6 +663,7 @@ impl<S: System> Cluster<S> {
         self.world.note(|| "all faults end".to_owned());
         self.world.network().heal();
         self.attics.work();
+        self.give_all_rights();
         self.world.resume_all();
         self.end_losses();
         self.end_shard_losses();

@@ -136,6 +136,8 @@ faults! {
         "some nodes and clients run a later version, whose messages hold what others do not know, and more and more are upgraded";
     LowMemory = "low-memory", ALL,
         "replicas keep no values in memory, or few: they are in a file, which is full, or cannot be read, now and then";
+    Rights = "rights", ALL,
+        "users may coordinate, read, or nothing, which an operator changes while transactions are open, and nodes learn each in its own time";
     SiteLoss = "site-loss", ALL,
         "all replicas of a site are lost with their disks, or its operator has it removed while it runs: the others go on without it, and \
          what it alone has acknowledged is lost";
@@ -151,7 +153,8 @@ impl Fault {
     pub const MODES: [Fault; 3] = [Fault::HealthyCore, Fault::Buggify, Fault::Overload];
 
     /// The faults that change what nodes do beside the machines that they run. A seed has them beside its others.
-    pub const HOSTS: [Fault; 4] = [Fault::LowMarks, Fault::FullLinks, Fault::MixedVersions, Fault::LowMemory];
+    pub const HOSTS: [Fault; 5] =
+        [Fault::LowMarks, Fault::FullLinks, Fault::MixedVersions, Fault::LowMemory, Fault::Rights];
 
     /// The faults after which an operator says that something is lost for good. A seed has them beside its others.
     pub const LOSSES: [Fault; 2] = [Fault::ShardLoss, Fault::AcceptedLoss];

@@ -1,5 +1,5 @@
-//! The work of nodes beside the machines that they run: what they refuse under load, how much waits for a link, which version they run. And
-//! the mistakes that they could make there.
+//! The work of nodes beside the machines that they run: what they refuse under load or for want of a right, how much waits for a link, which version they run.
+//! And the mistakes that they could make there.
 //!
 //! | fault | what a seed draws |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | `full-links` | how many bytes may wait for a link |
 //! | `mixed-versions` | which nodes and clients run the later version at first |
 //! | `low-memory` | how little memory replicas may take, and how the files work in which they keep the rest |
+//! | `rights` | how many users may coordinate, and how long nodes take to hear of a change |
 
 use quorate_core::Random;
 use quorate_core::admission::Marks;
@@ -15,6 +16,7 @@ use crate::attic::Scarcity;
 use crate::cluster::Cluster;
 use crate::fault::Fault;
 use crate::system::System;
+use crate::users::Giving;
 use crate::world::admission::Gate;
 use crate::world::versions::Versions;
 
@@ -46,6 +48,14 @@ mod plants {
             "a node lets a replica go on that could not read a value, and has something else in its place";
         SlotsReusedEarly = "D12", "", Hunt::under(&["low-memory"]).of("strict"),
             "a slot for a value that is not in memory is used again while the value is needed";
+        ReaderCoordinates = "D13", "", Hunt::under(&["rights"]).of("strict"),
+            "a node takes what only a coordinator may say from a client that may only read";
+        SettlerNeedsRight = "D14", "", Hunt::under(&["rights"]).of("strict"),
+            "a node asks replicas that settle a transaction for the right of a client, and so does not hear how it ends";
+        ClientBelieved = "D15", "", Hunt::under(&["rights"]).of("strict"),
+            "a node believes a client what only replicas say";
+        StandingKept = "D16", "", Hunt::under(&["rights"]).of("strict"),
+            "a node goes on to take what a client says once it has found that the client has the right";
     }
 }
 
@@ -63,6 +73,8 @@ pub struct Hosts {
     pub later: Option<f64>,
     /// How little memory replicas may take; none if all of them keep everything in memory.
     pub scarcity: Option<Scarcity>,
+    /// How users are given rights; none if every client may do everything.
+    pub rights: Option<Giving>,
 }
 
 /// Marks that no node reaches.
@@ -80,7 +92,7 @@ impl Hosts {
     /// Draws the settings for these faults, where links carry so many bytes a second.
     pub(crate) fn draw(faults: &[Fault], bandwidth: Option<u64>, random: &mut Random) -> Self {
         let (mut marks, mut links, mut versions) = (random.fork(), random.fork(), random.fork());
-        let mut memory = random.fork();
+        let (mut memory, mut rights) = (random.fork(), random.fork());
         let drawn = |fault, value| faults.contains(&fault).then_some(value);
         let (low, high) = LINK_BYTES;
         let link_bytes = low * (high / low).powf(links.unit());
@@ -91,6 +103,7 @@ impl Hosts {
             link_bytes_max: drawn(Fault::FullLinks, ()).map(|()| link_bytes_max),
             later: drawn(Fault::MixedVersions, ()).map(|()| 0.6 * versions.unit()),
             scarcity: drawn(Fault::LowMemory, ()).map(|()| Scarcity::draw(&mut memory)),
+            rights: drawn(Fault::Rights, ()).map(|()| Giving::draw(&mut rights)),
         }
     }
 }
@@ -116,9 +129,9 @@ fn draw_marks(random: &mut Random) -> Marks {
 }
 
 impl<S: System> Cluster<S> {
-    /// Lets nodes refuse, bounds links and mixes versions as the scenario has it.
+    /// Lets nodes refuse, bounds links, mixes versions and has users as the scenario has it.
     pub(crate) fn set_up_hosts(&mut self) {
-        let Hosts { marks, link_bytes_max, later, scarcity: _ } = self.scenario.hosts.clone();
+        let Hosts { marks, link_bytes_max, later, scarcity: _, rights: _ } = self.scenario.hosts.clone();
         let has = |plant| self.scenario.host_plant == Some(plant);
         let (refuses_all, refuses_unknown) =
             (has(HostPlant::RefusesWhatFrees), has(HostPlant::UnknownRefused));
@@ -135,6 +148,7 @@ impl<S: System> Cluster<S> {
             let later = (0..nodes).map(|_| random.chance(share)).collect();
             self.world.set_versions(Versions::new(later, refuses_unknown, random));
         }
+        self.set_up_users();
     }
 }
 
@@ -156,6 +170,7 @@ mod tests {
         for hosts in &all {
             assert!(hosts.marks.is_some() && hosts.later.is_some_and(|share| share <= 0.6));
             assert!(hosts.link_bytes_max.is_some_and(|bytes| (1_000..=32_000).contains(&bytes)));
+            assert!(hosts.rights.is_some_and(|giving| (0.35..=0.8).contains(&giving.coordinate)));
         }
     }
 

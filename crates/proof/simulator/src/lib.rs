@@ -61,6 +61,7 @@ mod shard_loss;
 mod site_loss;
 pub mod swarm;
 pub mod system;
+pub mod users;
 pub mod world;
 
 pub use fault::Fault;

@@ -254,6 +254,7 @@ impl<S: System> Simulation<S> {
         self.report.happened.extend(self.backups.iter().flat_map(Backups::happened));
         let is_low = self.cluster.scenario.has(Fault::LowMemory);
         self.report.happened.extend(self.cluster.attics.happened().into_iter().filter(|_| is_low));
+        self.report.happened.extend(self.cluster.untaken());
         let happened = self.clients.happened.iter().chain(&self.cluster.definers.happened);
         let happened = happened.chain(&self.cluster.shard_losses.happened);
         let happened = happened.chain(&self.cluster.accepted_losses.happened);
@@ -298,6 +299,9 @@ impl<S: System> Simulation<S> {
                 Happening::Stopped(server) => self.cluster.on_stopped(server),
                 Happening::Fenced(node, life) => self.cluster.hear_fence(node, life),
                 Happening::Busy(client) => self.clients.on_busy(client, &mut self.cluster),
+                Happening::Denied(denied) => self.clients.on_denied(denied, &mut self.cluster),
+                // It has given the transaction up.
+                Happening::Client(client, event) if self.clients.is_done_with(client, &event) => {}
                 Happening::Client(client, Event::Outdated { .. }) if self.cluster.has_changed() => {
                     self.cluster.tell_client(client);
                 }
@@ -327,6 +331,7 @@ impl<S: System> Simulation<S> {
                         self.begin_anew(replica);
                     }
                 }
+                Happening::Alarm(Alarm::Heard(heard)) => self.cluster.hear_of_users(heard),
                 Happening::Alarm(Alarm::Poll) => {
                     self.on_poll();
                     if enough(self) {
@@ -407,6 +412,7 @@ impl<S: System> Simulation<S> {
     /// Looks for what no history shows.
     fn inspect(&mut self) {
         self.clients.abandon_lost(&self.cluster);
+        self.clients.nonsense.extend(self.cluster.usurped());
         let mut broken = S::inspect(&mut self.inspector, &self.cluster);
         let compared = self.operator.as_mut().map(|operator| operator.go_on(&mut self.cluster));
         if let Some(Finding::Broken(differences)) = compared {

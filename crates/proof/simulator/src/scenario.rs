@@ -286,6 +286,11 @@ impl<S: System> Scenario<S> {
         }
         modes::apply(&mut scenario, &mut stream("mode limits"));
         scenario.hosts = Hosts::draw(&scenario.faults, scenario.bandwidth, &mut stream("hosts"));
+        if scenario.has(Fault::Rights) {
+            // The clients of these do not ask again what a denial leaves open.
+            (scenario.trades, scenario.leases, scenario.indexes) = (false, false, false);
+            scenario.lifetimes = None;
+        }
         scenario
     }
 

@@ -1,7 +1,7 @@
 //! Whole simulations: the rules that servers run survive, and each known mistake is caught.
 
 use quorate_checker::{Level, check};
-use quorate_core::topology::SerialOrder;
+use quorate_core::topology::{Isolation, SerialOrder};
 use quorate_simulator::hunt::violation;
 use quorate_simulator::invariants::Broken;
 use quorate_simulator::{
@@ -54,6 +54,22 @@ fn a_client_that_has_all_the_work_has_the_time_for_it() {
 fn a_replica_that_comes_back_tells_consumers_what_it_told_before() {
     let faults = Faults::Named(vec![Fault::NodeCrashes, Fault::PowerLoss]);
     assert_eq!(violations(&Options { faults, repeat_every: 0, ..Options::new(14..=14) }), [""; 0]);
+}
+
+/// Users gain and lose rights while transactions are open: nobody gets what no node knows of a right to, and what clients leave behind ends.
+#[test]
+fn clients_lose_their_rights_in_the_middle_of_transactions() {
+    for isolation in Isolation::ALL {
+        let faults = Faults::Named(vec![Fault::Rights]);
+        let system = SystemKind::Keyspace(isolation);
+        let report = run(&Options { system, faults, repeat_every: 0, ..Options::new(1..=6) }, |_| true);
+        assert!(report.violations.is_empty(), "{isolation}: {:?}", report.violations);
+        for expected in ["client was told that it has not the right", "messages of clients that none says"] {
+            let happened = &report.happened[expected];
+            assert!(happened.seeds > 3, "{isolation}: {expected} in {} seeds", happened.seeds);
+        }
+        assert!(report.committed > 800, "{isolation}: {} committed", report.committed);
+    }
 }
 
 /// Where values are makes no difference to anybody, as long as they can be read; else a replica restarts.

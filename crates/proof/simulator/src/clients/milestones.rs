@@ -60,6 +60,11 @@ impl Milestones {
         self.is_calm = true;
     }
 
+    /// A client waits for this no more.
+    pub(super) fn give_up(&mut self, transaction: TransactionId, milestone: Milestone) {
+        self.asked.remove(&(transaction, milestone));
+    }
+
     /// A client is no more, and waits for nothing.
     pub(super) fn bury(&mut self, client: ClientId) {
         self.asked.retain(|(transaction, _), _| transaction.client != client);

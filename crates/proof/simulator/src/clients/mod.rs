@@ -7,6 +7,7 @@ mod backups;
 mod beside;
 mod busy;
 mod confined;
+mod denied;
 mod doom;
 pub(crate) mod expiring;
 mod facts;
@@ -49,6 +50,7 @@ use accepted_loss::Begun;
 use attempt::{Attempt, Undecided};
 use beside::Beside;
 use busy::Busy;
+use denied::Denials;
 use doom::Doom;
 use expiring::Expiring;
 use homes::parameters_at;
@@ -180,6 +182,8 @@ pub struct Clients {
     speculation: Speculation,
     /// The effect of busy answers on clients.
     busy: Busy,
+    /// The effect of denials.
+    denials: Denials,
     /// Draws which attempts read several keys at once before anything else.
     reads_at_once: Random,
     /// The errands that run beside the workload.
@@ -231,6 +235,7 @@ impl Clients {
             pipelines: Pipelines::new(cluster.scenario.seed),
             speculation: Speculation::new(cluster.scenario.seed),
             busy: Busy::default(),
+            denials: Denials::default(),
             reads_at_once: reads::stream(cluster.scenario.seed),
             beside: Beside::default(),
             indexing: Indexing::new(
@@ -518,6 +523,7 @@ impl Clients {
             awaited,
         };
         self.begun.note(&attempt, cluster);
+        cluster.note_transaction(id);
         if attempt.one_round.is_some() {
             self.sessions[session].attempt = Some(attempt);
             return self.begin_one_round(session, cluster);
@@ -601,6 +607,9 @@ impl Clients {
                 Step::Commit if is_drawn && self.random.chance(0.03) => Command::Abort { transaction },
                 Step::Commit => {
                     attempt.commit_asked = true;
+                    if attempt.has_written() {
+                        cluster.note_writes(transaction);
+                    }
                     match is_drawn {
                         true => self.speculation.draw_commit::<S>(transaction),
                         false => Command::Commit { transaction },
@@ -626,6 +635,7 @@ impl Clients {
                 for (key, value) in &entries {
                     self.nonsense.extend(self.puts.nonsense(transaction, key, Some(value)));
                 }
+                self.judge_answer(session, cluster);
                 let Some(attempt) = &mut self.sessions[session].attempt else { return };
                 if let Some(read_only) = &mut attempt.read_only {
                     read_only.scanned = Some((entries, next));
@@ -889,6 +899,7 @@ impl Clients {
                 attempt.execution.announced()
             }
         };
+        self.judge_right(attempt, "was acknowledged", cluster);
         let breaches = attempt.execution.violations();
         self.breaches.extend(breaches.into_iter().map(|breach| format!("{}: {breach}", attempt.id)));
         self.tally.committed += 1;

@@ -41,6 +41,11 @@ impl Moves {
         self.under_way.values().any(|under_way| under_way.session == session)
     }
 
+    /// True if a session catches up in this transaction.
+    pub(super) fn is_under_way(&self, transaction: TransactionId) -> bool {
+        self.under_way.contains_key(&transaction)
+    }
+
     /// A client is no more, and so are the sessions that came to it.
     pub(super) fn bury(&mut self, client: ClientId) {
         self.under_way.retain(|transaction, _| transaction.client != client);

@@ -65,6 +65,11 @@ impl OneRound {
         self.division.parts.keys().copied()
     }
 
+    /// True if it may write: a shard refuses a class that only reads something that writes.
+    pub(super) fn writes(&self) -> bool {
+        self.class != Class::ReadOnly
+    }
+
     /// The kind of the transaction, in a few words.
     fn kind(&self) -> &'static str {
         if self.refusing.is_some() {
@@ -229,6 +234,9 @@ impl Clients {
         let Some(one_round) = &attempt.one_round else { return };
         *self.happened.entry(one_round.kind()).or_default() += 1;
         attempt.commit_asked = true;
+        if one_round.writes() {
+            cluster.note_writes(attempt.id);
+        }
         if let Some(shard) = one_round.refusing {
             self.promises.note_refusing(attempt.id, shard);
         }

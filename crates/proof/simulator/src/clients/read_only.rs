@@ -173,6 +173,7 @@ impl Clients {
         self.by_transaction.remove(&attempt.id);
         self.by_transaction.insert(id, session);
         attempt.id = id;
+        cluster.note_transaction(id);
         cluster.world.command(client, read_only.command(id, &mut attempt.execution, patience));
     }
 }

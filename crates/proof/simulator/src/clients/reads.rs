@@ -53,6 +53,7 @@ impl Clients {
     ) {
         let Some(session) = self.session_of(transaction) else { return };
         self.nonsense.extend(self.puts.nonsense(transaction, &key, value.as_ref()));
+        self.judge_answer(session, cluster);
         let Some(attempt) = &mut self.sessions[session].attempt else { return };
         if let Some(read_only) = &mut attempt.read_only {
             read_only.got.insert(key, value);

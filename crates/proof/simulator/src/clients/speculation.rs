@@ -123,6 +123,7 @@ impl Clients {
             self.nonsense.push(format!("{id} was shown as {shown:?}"));
         }
         let Some(attempt) = self.sessions[session].attempt.take() else { return };
+        self.judge_right(&attempt, "was shown", cluster);
         match attempt.execution.observed() {
             Ok(ops) => {
                 let (rs, lc) = (snapshot_in_history(shown.snapshot), local_in_history::<S>(id, shown.local));

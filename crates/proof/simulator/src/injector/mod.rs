@@ -151,6 +151,8 @@ pub struct Injector<S: System> {
     /// How long outages last, as a share of the usual.
     brevity: f64,
     hostile: S::Hostile,
+    /// The same where clients need rights, and it has none.
+    intruder: Option<S::Hostile>,
 }
 
 /// No fault strikes before: every replica has begun its life by then.
@@ -159,8 +161,9 @@ const QUIET_START: Duration = Duration::from_millis(300);
 impl<S: System> Injector<S> {
     /// Sets up what lasts, and the first strike of everything else.
     pub fn new(cluster: &mut Cluster<S>, mut random: Random) -> Self {
-        let mut injector = Injector {
+        let mut injector: Injector<S> = Injector {
             hostile: S::Hostile::new(random.fork()),
+            intruder: None,
             random,
             active: true,
             counts: FaultCounts::default(),
@@ -169,6 +172,10 @@ impl<S: System> Injector<S> {
             next_leap: Instant::START,
             brevity: cluster.scenario.swarm.as_ref().map_or(1.0, |swarm| swarm.brevity),
         };
+        if cluster.users.is_some() {
+            injector.intruder = Some(S::Hostile::new(Random::stream(cluster.scenario.seed, "intruder")));
+            cluster.trust(injector.hostile().id());
+        }
         injector.begin_to_starve(cluster);
         cluster.world.network().misfortunes = cluster.scenario.misfortunes;
         for fault in cluster.scenario.faults.clone() {
@@ -224,6 +231,7 @@ impl<S: System> Injector<S> {
             Fault::RecoveryDuels => 0.1,
             Fault::HostileClients => 0.05,
             Fault::ViewChanges | Fault::Buggify => 0.15,
+            Fault::Rights => 0.2,
             _ => 1.0,
         };
         let interval = cluster.scenario.strike_interval.mul_f64(share * (0.1 + 1.9 * self.random.unit()));
@@ -349,6 +357,13 @@ impl<S: System> Injector<S> {
             Fault::ShardLoss => cluster.lose_shard(),
             Fault::AcceptedLoss => cluster.lose_more_than_survives(),
             Fault::FullLinks => self.stall(cluster, node),
+            Fault::Rights => match &mut self.intruder {
+                Some(intruder) if self.random.chance(0.5) => {
+                    intruder.attack(cluster);
+                    true
+                }
+                _ => cluster.change_rights(),
+            },
             Fault::MixedVersions => return self.upgrade_next(cluster),
             Fault::Loss
             | Fault::Duplication

@@ -51,8 +51,10 @@ impl<S: System> Injector<S> {
         }
         let held = prepared.swap_remove(self.random.index(prepared.len()));
         let Some(message) = S::ask_to_settle(&held) else { return false };
-        let asker = Address::Client(ClientId(self.random.next_u64() >> 12));
+        let asker_id = ClientId(self.random.next_u64() >> 12);
+        let asker = Address::Client(asker_id);
         let node = cluster.client_node(self.random.index(cluster.scenario.clients));
+        cluster.trust(asker_id);
         for shard in &held.participants {
             for index in cluster.definition().members(*shard).iter() {
                 if self.random.chance(0.6) {

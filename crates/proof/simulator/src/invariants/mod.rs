@@ -18,6 +18,7 @@
 //! | I6 | once faults end, every transaction ends and nothing stays prepared | clients and replicas |
 //! | I6 | a leader whose clock is off hands over (where nothing else goes wrong) | the replicas while it runs |
 //! | I7 | no machine panics, and nothing is read that nobody wrote | the run itself |
+//! | I7 | nothing of a client is taken once no node knows of its right (where clients need rights) | what clients are told and replicas hold |
 //! | I7 | what has ended is forgotten | the replicas and their disks, after a rest |
 //! | I8 | the same seed gives the same execution | the hash of a second run |
 //! | I9 | consumers of changes are told what has committed, each transaction once and in order (where there are some) | what they were told, what replicas retain, and the history |

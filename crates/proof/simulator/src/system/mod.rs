@@ -44,7 +44,7 @@ use quorate_core::{
     ClientId, ClockTime, Epoch, GroupSize, Machine, Random, ReplicaIndex, ShardId, Timestamp, TransactionId,
     View,
 };
-use quorate_wire::Wire;
+use quorate_wire::{ProtocolMessage, Wire};
 
 use crate::clients::Told;
 use crate::cluster::Cluster;
@@ -244,6 +244,7 @@ pub(crate) fn can_strike<S: System>(fault: Fault) -> bool {
         && (S::LOSES_SHARDS || fault != Fault::ShardLoss)
         && (S::ACCEPTS_LOSSES || fault != Fault::AcceptedLoss)
         && (S::Server::KEEPS_VALUES_IN_ATTICS || fault != Fault::LowMemory)
+        && (S::HAS_USERS || fault != Fault::Rights)
         && !S::CANNOT_STRIKE.contains(&fault)
 }
 
@@ -402,6 +403,14 @@ impl<M: Messages> Protocol for M {
         <M as Messages>::is_new(message)
     }
 
+    fn to_wire(message: &M::Message) -> Option<ProtocolMessage> {
+        Some(message.clone().into())
+    }
+
+    fn from_wire(message: ProtocolMessage) -> Option<M::Message> {
+        M::Message::try_from(message).ok()
+    }
+
     fn damage(envelope: &Envelope<M::Message>, random: &mut Random) {
         frames::damage(envelope, random);
     }
@@ -499,6 +508,9 @@ pub trait System:
 
     /// The planted bugs that backups are to notice.
     const BACKUP_PLANTS: &'static [&'static str] = &[];
+
+    /// True if its clients have users with rights.
+    const HAS_USERS: bool = false;
 
     /// True if its shards know of index lists.
     const KEEPS_INDEXES: bool = false;
@@ -733,6 +745,9 @@ impl Far {
 pub trait Hostile<S: System>: Sized {
     /// A client that has done nothing yet.
     fn new(random: Random) -> Self;
+
+    /// Its name.
+    fn id(&self) -> ClientId;
 
     /// Does something that no client should do.
     fn attack(&mut self, cluster: &mut Cluster<S>);

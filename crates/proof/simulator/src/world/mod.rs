@@ -16,6 +16,7 @@
 //! calls give the same execution, which the hash of the [`Trace`] names.
 
 pub mod admission;
+mod clients;
 pub mod clock;
 mod connections;
 pub mod costs;
@@ -27,6 +28,7 @@ mod losses;
 pub mod network;
 mod processor;
 pub mod queue;
+pub mod rights;
 pub mod steps;
 mod surroundings;
 #[cfg(test)]
@@ -49,6 +51,7 @@ use quorate_core::{
     Address, ClientId, ClockTime, Epoch, Input, Instant, Machine, Random, ReplicaId, TransactionId,
 };
 use quorate_storage::LogError;
+use quorate_wire::ProtocolMessage;
 
 use admission::{Gate, RefusedCounts};
 use clock::{Pace, PhysicalClock};
@@ -61,6 +64,7 @@ use lives::{LifeNumber, NodeLives, Passage};
 use network::Network;
 use processor::{Cores, Processor};
 use queue::EventQueue;
+use rights::{Denied, Rights};
 use steps::{Party, Steps};
 use surroundings::{ClientSide, ServerSide};
 use trace::{Trace, TraceHash};
@@ -146,6 +150,18 @@ pub trait Protocol: Sized {
         false
     }
 
+    /// A message as connections carry it; none where nobody asks for the right to say it.
+    fn to_wire(message: &Self::Message) -> Option<ProtocolMessage> {
+        let _ = message;
+        None
+    }
+
+    /// The same from there; none for a message of another protocol.
+    fn from_wire(message: ProtocolMessage) -> Option<Self::Message> {
+        let _ = message;
+        None
+    }
+
     /// Damages the bytes of a message and sees to it that this is noticed.
     fn damage(envelope: &Envelope<Self::Message>, random: &mut Random);
 
@@ -223,6 +239,8 @@ pub enum Happening<P: Protocol, A> {
     Fenced(usize, LifeNumber),
     /// A client hears that a node has refused what it has said.
     Busy(usize),
+    /// A client hears that it has not the right to what it has said.
+    Denied(Denied),
     /// A machine has met the crash that was to meet it at one of its steps.
     Crashed(Party, Crash),
     /// An alarm goes off.
@@ -238,6 +256,8 @@ enum Event<P: Protocol, A> {
     Command(usize, <P::Client as Machine>::Command),
     /// A client hears that a node is busy.
     Busy(usize),
+    /// A client hears that it has not the right to something.
+    Denied(Denied),
     Alarm(A),
     /// The processor of a node has taken its time for what its turn serves.
     Turn(usize),
@@ -273,6 +293,7 @@ mod kind {
     pub(super) const STOPPED: u64 = 9;
     pub(super) const REFUSED: u64 = 10;
     pub(super) const BUSY: u64 = 11;
+    pub(super) const DENIED: u64 = 12;
 }
 
 /// The state that hosts share.
@@ -283,6 +304,8 @@ struct Fabric<P: Protocol, A> {
     lives: NodeLives,
     /// The work that nodes admit; everything if nothing is said.
     gate: Option<Gate>,
+    /// The rights of clients; every client may say everything if nothing is said.
+    rights: Option<Rights>,
     /// The versions of nodes, where they mix.
     versions: Option<Versions<P>>,
     /// True if nodes connect again after too much has waited for a connection.
@@ -352,6 +375,7 @@ impl<P: Protocol, A> World<P, A> {
                 network,
                 lives: NodeLives::default(),
                 gate: None,
+                rights: None,
                 versions: None,
                 dials_again: true,
                 refused: RefusedCounts::default(),
@@ -546,7 +570,9 @@ impl<P: Protocol, A> World<P, A> {
             Event::Deliver(envelope, _) => self.fabric.endpoints.get(&envelope.to).map(|(_, node)| *node),
             Event::Server(event) => Some(self.servers[event.host].node),
             Event::Client(event) => Some(self.clients[event.host].node),
-            Event::Command(client, _) | Event::Busy(client) => Some(self.clients[*client].node),
+            Event::Command(client, _) | Event::Busy(client) | Event::Denied(Denied { client, .. }) => {
+                Some(self.clients[*client].node)
+            }
             Event::Turn(at) | Event::TurnEnded(at) => Some(self.fabric.node_of_processor(*at)),
             Event::Alarm(_) => None,
         }
@@ -622,6 +648,7 @@ impl<P: Protocol, A> World<P, A> {
                     self.fabric.happenings.push_back(Happening::Busy(client));
                 }
             }
+            Event::Denied(denied) => self.hear_denial(denied),
             Event::Alarm(alarm) => {
                 self.fabric.trace.event(now, kind::ALARM, 0, 0);
                 self.fabric.happenings.push_back(Happening::Alarm(alarm));
@@ -670,10 +697,12 @@ impl<P: Protocol, A> World<P, A> {
                 return;
             }
         }
-        if let Some(Endpoint::Server(at)) = endpoint
-            && self.refuses(at, from, &message)
-        {
-            return;
+        let mut message = message;
+        if let Some(Endpoint::Server(at)) = endpoint {
+            message = match self.take(at, from, to, message) {
+                Some(message) if !self.refuses(at, from, &message) => message,
+                _ => return,
+            };
         }
         self.fabric.messages += 1;
         let mut digest = TraceHash::default();
@@ -828,58 +857,6 @@ impl<P: Protocol, A> World<P, A> {
                 told => told,
             };
         }
-    }
-}
-
-/// Clients.
-impl<P: Protocol, A> World<P, A> {
-    /// Adds a client with a running machine and returns its number. Clients keep nothing across a crash.
-    pub fn add_client(&mut self, address: Address, node: usize, machine: P::Client) -> usize {
-        let id = self.clients.len();
-        let random = self.fabric.random.fork();
-        self.fabric.endpoints.insert(address, (Endpoint::Client(id), node));
-        self.fabric.silenced.remove(&address);
-        let encode = |_, _: &_, _: &mut BytesMut| unreachable!("clients keep nothing");
-        self.clients.push(Host::new(id, address, node, Disk::memory(), encode, random));
-        self.fabric.trace.event(self.fabric.now, kind::BOOTED, (1 << 32) + id as u64, 0);
-        self.fabric.trace.line(self.fabric.now, || format!("{address} starts"));
-        self.clients[id].boot(machine, &mut ClientSide(&mut self.fabric));
-        self.fabric.depart(node);
-        id
-    }
-
-    /// The machine of a client, unless it has crashed.
-    pub fn client(&self, client: usize) -> Option<&P::Client> {
-        self.clients[client].machine()
-    }
-
-    /// The node of a client.
-    pub fn node_of_client(&self, client: usize) -> usize {
-        self.clients[client].node
-    }
-
-    /// Gives a command to a client's machine; nothing happens if it has crashed. Where work costs something, it waits for
-    /// its turn.
-    pub fn command(&mut self, client: usize, command: impl Into<<P::Client as Machine>::Command>) {
-        let command = command.into();
-        let node = self.clients[client].node;
-        if !self.fabric.processors[node].writes() {
-            self.obey(client, command);
-        } else {
-            self.take_in(node, Event::Command(client, command));
-        }
-    }
-
-    /// A client vanishes for ever, and of what it had said so much is lost on its way: nothing, everything, or each
-    /// message with this probability.
-    pub fn crash_client(&mut self, client: usize, silenced: f64) {
-        self.fabric.trace.event(self.fabric.now, kind::CRASHED, (1 << 32) + client as u64, 0);
-        let host = &mut self.clients[client];
-        self.fabric.trace.line(self.fabric.now, || format!("{} vanishes", host.address));
-        self.fabric.silenced.insert(host.address, silenced);
-        host.crash(Crash::Process, &mut ClientSide(&mut self.fabric));
-        // Nobody has heard the events that it has told in the turn in which it vanishes.
-        self.fabric.happenings.retain(|told| !matches!(told, Happening::Client(who, _) if *who == client));
     }
 }
 

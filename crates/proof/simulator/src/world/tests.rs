@@ -196,6 +196,7 @@ fn run(world: &mut World<Toy, &'static str>, limit: Instant) -> Vec<(u64, String
             Happening::Unheard(_, count) => (at, format!("unheard {count}")),
             Happening::Client(_, message) => (at, format!("client {message:?}")),
             Happening::Stopped(server) => (at, format!("server {server} stopped")),
+            Happening::Denied(denied) => (at, format!("{denied:?}")),
             Happening::Busy(client) => (at, format!("client {client} is told that a node is busy")),
             Happening::Fenced(node, _) => (at, format!("node {node} is fenced")),
             Happening::Crashed(party, crash) => (at, format!("{party:?} crashed: {crash:?}")),

@@ -29,6 +29,10 @@ impl crate::system::Hostile<Baseline> for Hostile {
         Hostile { liar: Liar::new(random) }
     }
 
+    fn id(&self) -> ClientId {
+        self.liar.id
+    }
+
     fn attack(&mut self, cluster: &mut Cluster) {
         let shard = self.liar.shard(cluster);
         let victim = self.liar.find_victim(cluster);

@@ -28,6 +28,10 @@ impl crate::system::Hostile<ConfigurationService> for Hostile {
         Hostile { liar: Liar::new(random) }
     }
 
+    fn id(&self) -> ClientId {
+        self.liar.id
+    }
+
     fn attack(&mut self, cluster: &mut Cluster) {
         match self.liar.random.below(6) {
             0 => self.write_nonsense(cluster),

@@ -4,7 +4,7 @@
 
 use quorate_core::command::{End, Milestone};
 use quorate_core::counter::{VALUE, set_of};
-use quorate_core::{Key, Random, ShardId, TransactionId, Value};
+use quorate_core::{ClientId, Key, Random, ShardId, TransactionId, Value};
 use quorate_walter::message::{Ending, Period, Snapshot, Wanted};
 use quorate_walter::{LocalSite, Message, Update, Vector, VersionNumber};
 
@@ -23,6 +23,10 @@ pub struct Hostile {
 impl crate::system::Hostile<ParallelSnapshot> for Hostile {
     fn new(random: Random) -> Self {
         Hostile { liar: Liar::new(random) }
+    }
+
+    fn id(&self) -> ClientId {
+        self.liar.id
     }
 
     fn attack(&mut self, cluster: &mut Cluster) {

@@ -122,6 +122,8 @@ impl System for ParallelSnapshot {
         settings::for_crashes(sketch, collects)
     }
 
+    const HAS_USERS: bool = true;
+
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         settings::draw(sketch, random)
     }

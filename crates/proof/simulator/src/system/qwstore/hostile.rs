@@ -31,6 +31,10 @@ impl crate::system::Hostile<QwStore> for Hostile {
         Hostile { id: ClientId(1 + random.below((1 << 52) - 1)), random, sequence: 0 }
     }
 
+    fn id(&self) -> ClientId {
+        self.id
+    }
+
     fn attack(&mut self, cluster: &mut Cluster) {
         let shards = cluster.shards();
         let shard = shards[self.random.index(shards.len())];

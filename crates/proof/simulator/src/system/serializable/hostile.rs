@@ -3,7 +3,7 @@
 //! It knows the names of other clients' transactions, sends in its own name, and writes only keys of its own.
 
 use quorate_core::hosted::Held;
-use quorate_core::{ClockTime, Random, ReplicaIndex, ShardId, TransactionId, Value};
+use quorate_core::{ClientId, ClockTime, Random, ReplicaIndex, ShardId, TransactionId, Value};
 use quorate_granola::message::{Message, Reply, Request};
 use quorate_granola::{Class, Ending, Outcome, Vote};
 use quorate_serializable_shard::operation::{Batch, Operation, Step};
@@ -22,6 +22,10 @@ pub struct Hostile {
 impl crate::system::Hostile<Serializable> for Hostile {
     fn new(random: Random) -> Self {
         Hostile { liar: Liar::new(random) }
+    }
+
+    fn id(&self) -> ClientId {
+        self.liar.id
     }
 
     fn attack(&mut self, cluster: &mut Cluster) {

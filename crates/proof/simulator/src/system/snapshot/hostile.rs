@@ -24,6 +24,10 @@ impl crate::system::Hostile<Snapshot> for Hostile {
         Hostile { liar: Liar::new(random) }
     }
 
+    fn id(&self) -> ClientId {
+        self.liar.id
+    }
+
     fn attack(&mut self, cluster: &mut Cluster) {
         let groups = cluster.groups();
         let group = groups[self.liar.random.index(groups.len())];

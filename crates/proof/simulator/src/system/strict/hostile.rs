@@ -58,6 +58,10 @@ impl crate::system::Hostile<Strict> for Hostile {
         transaction.client != self.id && !self.misled.contains(&(transaction, shard))
     }
 
+    fn id(&self) -> ClientId {
+        self.id
+    }
+
     fn attack(&mut self, cluster: &mut Cluster) {
         let shards = cluster.shards();
         let shard = shards[self.random.index(shards.len())];
