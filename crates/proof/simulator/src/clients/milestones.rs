@@ -1,6 +1,6 @@
 //! Milestones: some clients wait until what they have committed is durable, or visible everywhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorate_core::command::{AtSite, Command, Milestone, NotReached, SiteVersion};
@@ -43,6 +43,8 @@ struct Asked {
 pub(super) struct Milestones {
     random: Random,
     asked: BTreeMap<(TransactionId, Milestone), Asked>,
+    /// Those that they wait for no more, although their coordinators still do.
+    given_up: BTreeSet<(TransactionId, Milestone)>,
     /// Those that nobody has judged yet.
     told: Vec<Told>,
     /// True once all faults have ended.
@@ -52,7 +54,8 @@ pub(super) struct Milestones {
 impl Milestones {
     pub(super) fn new(seed: u64) -> Self {
         let random = Random::stream(seed, "milestones");
-        Milestones { random, asked: BTreeMap::new(), told: Vec::new(), is_calm: false }
+        let (asked, given_up, told) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        Milestones { random, asked, given_up, told, is_calm: false }
     }
 
     /// All faults have ended.
@@ -62,7 +65,9 @@ impl Milestones {
 
     /// A client waits for this no more.
     pub(super) fn give_up(&mut self, transaction: TransactionId, milestone: Milestone) {
-        self.asked.remove(&(transaction, milestone));
+        if self.asked.remove(&(transaction, milestone)).is_some() {
+            self.given_up.insert((transaction, milestone));
+        }
     }
 
     /// A client is no more, and waits for nothing.
@@ -121,6 +126,9 @@ impl Clients {
         milestone: Milestone,
         result: Result<(), NotReached>,
     ) {
+        if self.milestones.given_up.remove(&(transaction, milestone)) {
+            return;
+        }
         let Some(asked) = self.milestones.asked.remove(&(transaction, milestone)) else {
             self.nonsense.push(format!("{transaction} is {milestone}, and nobody has asked: {result:?}"));
             return;
