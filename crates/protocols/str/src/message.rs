@@ -276,6 +276,9 @@ pub enum Message {
         request: u64,
         /// In the order of the wishes.
         found: Vec<Found>,
+        /// All that has committed below this is in `found`, or was overwritten or deleted since; and deletions below it may be forgotten. So the home goes by no version
+        /// of its cache that lies below. Nothing is said of that by a replica of an earlier version.
+        floor: ClockTime,
     },
     /// A replica refuses a read at a snapshot. The home may conclude that no other replica serves it either.
     CannotRead {

@@ -134,7 +134,7 @@ alternatives!(Message, "str.Message",
         8 Inquire { 1 transaction: Nested, 2 snapshot: Fixed64 }
         9 InquireReply { 1 transaction: Nested, 2 outcome: Optional<Nested> }
         10 ReadAt { 1 life: Fixed64, 2 request: Varint, 3 snapshot: Fixed64, 4 wanted: Repeated<Nested> }
-        11 ReadAtReply { 1 life: Fixed64, 2 request: Varint, 3 found: Repeated<Nested> }
+        11 ReadAtReply { 1 life: Fixed64, 2 request: Varint, 3 found: Repeated<Nested>, 4 floor: Fixed64 }
         12 Prepare {
             1 transaction: Nested,
             2 life: Fixed64,
@@ -267,6 +267,7 @@ mod tests {
                 life,
                 request,
                 found: vec![Found::Range { keys: Vec::new(), next: None }],
+                floor: at,
             },
             Message::CannotRead { life, request, why: Unreadable::NotLeading(ReplicaIndex(2)) },
             Message::Doomed { transaction, refusal: Refusal::Overwritten(at) },

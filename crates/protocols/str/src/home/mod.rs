@@ -433,8 +433,8 @@ impl Home {
         outbox: &mut Out,
     ) {
         match message {
-            Message::ReadAtReply { life, request, found } if life == self.life() => {
-                self.on_read_at_reply(from, request, found, context, log, outbox);
+            Message::ReadAtReply { life, request, found, floor } if life == self.life() => {
+                self.on_read_at_reply(from, request, found, floor, context, log, outbox);
             }
             Message::CannotRead { life, request, why } if life == self.life() => {
                 self.on_cannot_read(from, request, why, context, log, outbox);

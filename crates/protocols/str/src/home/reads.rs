@@ -196,7 +196,7 @@ impl Home {
             }
         }
         let found = wanted.iter().map(|_| Vec::new()).collect();
-        let gathering = Gathering { wanted, found, missing: asked.len() };
+        let gathering = Gathering { wanted, found, floors: BTreeMap::new(), missing: asked.len() };
         let Some(transaction) = self.transactions.get_mut(&id) else { return false };
         let known = transaction.reads.insert(request, gathering);
         assert!(known.is_none(), "the read {request} of {id} is gathered twice");
@@ -294,11 +294,13 @@ impl Home {
     }
 
     /// READ-AT-REPLY.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_read_at_reply(
         &mut self,
         from: ReplicaId,
         number: u64,
         found: Vec<Found>,
+        floor: ClockTime,
         context: &mut Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
@@ -320,6 +322,7 @@ impl Home {
         for (wish, found) in wishes.into_iter().zip(found) {
             gathering.found[wish].push(found);
         }
+        gathering.floors.insert(from.shard, floor);
         assert!(gathering.missing > 0, "{from} answers the read {request} of {id}, and nothing was missing");
         gathering.missing -= 1;
         if gathering.missing == 0 {
@@ -476,15 +479,22 @@ impl Home {
                         Found::Key(version) => Some(version),
                         Found::Range { .. } => None,
                     });
-                    Found::Key(self.take(transaction, key, of_replica, &mut answer)?)
+                    let floor = self.floor_at(gathering, key);
+                    Found::Key(self.take(transaction, key, of_replica, floor, &mut answer)?)
                 }
                 Wanted::Range { range, limit } => {
-                    self.range(transaction, range, *limit, found, &mut answer)?
+                    let floor_at = |key: &Key| self.floor_at(gathering, key);
+                    self.range(transaction, range, *limit, (found, floor_at), &mut answer)?
                 }
             };
             answer.found.push(found);
         }
         Ok(answer)
+    }
+
+    /// The floor of the shard of a key that has answered.
+    fn floor_at(&self, gathering: &Gathering, key: &Key) -> ClockTime {
+        gathering.floors.get(&self.config.shard_of(key)).copied().unwrap_or_default()
     }
 
     /// The version of a key, with what follows from its being read.
@@ -493,9 +503,10 @@ impl Home {
         transaction: &Transaction,
         key: &Key,
         of_replica: Option<&KeyVersion>,
+        floor: ClockTime,
         answer: &mut Answer,
     ) -> Result<KeyVersion, Merged> {
-        match self.merge(transaction, key, of_replica) {
+        match self.merge(transaction, key, of_replica, floor) {
             Merged::Version(version, source, freshest) => {
                 answer.sources.extend(source);
                 answer.freshest = answer.freshest.max(freshest);
@@ -505,7 +516,13 @@ impl Home {
         }
     }
 
-    fn merge(&self, transaction: &Transaction, key: &Key, of_replica: Option<&KeyVersion>) -> Merged {
+    fn merge(
+        &self,
+        transaction: &Transaction,
+        key: &Key,
+        of_replica: Option<&KeyVersion>,
+        floor: ClockTime,
+    ) -> Merged {
         let snapshot = transaction.snapshot;
         let mut newest: Option<(ClockTime, &Cached)> = None;
         for cached in self.cached(key) {
@@ -514,6 +531,8 @@ impl Home {
                 Stage::Certifying(other) if other < snapshot => return Merged::Later,
                 Stage::Certifying(_) => continue,
                 Stage::Local(local) | Stage::Deciding(local) => local,
+                // The replica knows better: if it has no version, the key was deleted, and it may have forgotten when.
+                Stage::Final(_, at) if at < floor && of_replica.is_some() => continue,
                 Stage::Final(_, at) if at <= snapshot => at,
                 Stage::Final(local, _) if local <= snapshot && !self.has(Plant::MissedLocally) => {
                     return Merged::Missed;
@@ -550,7 +569,7 @@ impl Home {
         transaction: &Transaction,
         range: &quorate_core::KeyRange,
         limit: u32,
-        found: &[Found],
+        (found, floor_at): (&[Found], impl Fn(&Key) -> ClockTime),
         answer: &mut Answer,
     ) -> Result<Found, Merged> {
         let mut of_replicas: BTreeMap<Key, Option<KeyVersion>> = BTreeMap::new();
@@ -575,7 +594,8 @@ impl Home {
                 return Ok(Found::Range { keys, next: Some(key) });
             }
             let absent = KeyVersion { key: key.clone(), version: Timestamp::ZERO, value: None };
-            let version = self.take(transaction, &key, Some(&version.unwrap_or(absent)), answer)?;
+            let (of_replica, floor) = (version.unwrap_or(absent), floor_at(&key));
+            let version = self.take(transaction, &key, Some(&of_replica), floor, answer)?;
             if version.value.is_some() {
                 keys.push(version);
             }

@@ -32,6 +32,8 @@ pub(super) struct Gathering {
     pub(super) wanted: Vec<Wanted>,
     /// The answers of replicas to each wish; several for a range over several shards.
     pub(super) found: Vec<Vec<Found>>,
+    /// The floors of the shards that have answered: the cache says nothing of what lies below.
+    pub(super) floors: BTreeMap<ShardId, ClockTime>,
     /// How many replicas have not answered.
     pub(super) missing: usize,
 }

@@ -59,7 +59,7 @@ impl Shard {
     ) {
         let (home, life, request) = (read.home, read.life, read.request);
         match self.serve(&read, context.clock) {
-            Ok(found) => {
+            Ok((found, floor)) => {
                 assert!(
                     read.snapshot <= self.bound || self.has(Plant::LaggingReplicaServes),
                     "{:?} is served, and granted is {:?}",
@@ -71,7 +71,7 @@ impl Shard {
                     read.wanted.len(),
                     "every wish of {home}'s request {request} is answered"
                 );
-                outbox.send_unordered(home, Message::ReadAtReply { life, request, found });
+                outbox.send_unordered(home, Message::ReadAtReply { life, request, found, floor });
             }
             Err(Unserved::Unreadable(why)) => {
                 outbox.send_unordered(home, Message::CannotRead { life, request, why });
@@ -94,7 +94,8 @@ impl Shard {
         }
     }
 
-    fn serve(&mut self, read: &Read, clock: ClockTime) -> Result<Vec<Found>, Unserved> {
+    /// The answer to a read, and below which instant it lacks nothing that has committed.
+    fn serve(&mut self, read: &Read, clock: ClockTime) -> Result<(Vec<Found>, ClockTime), Unserved> {
         if read.snapshot < self.state.floor && !self.has(Plant::FloorIgnored) {
             return Err(Unserved::Unreadable(Unreadable::TooOld(self.state.floor)));
         }
@@ -105,12 +106,15 @@ impl Shard {
             return Err(Unserved::Ungranted);
         }
         let is_local = self.is_own_home(read.home.into(), read.life);
+        let mut floor = self.state.floor;
         let found = read.wanted.iter().map(|wanted| match wanted {
             Wanted::Key(key) => {
-                let (version, value) = self.version_at(key, read.snapshot, is_local)?;
+                let (version, value) = self.version_at(key, read.snapshot, is_local, &mut floor)?;
                 Ok(Found::Key(KeyVersion { key: key.clone(), version, value }))
             }
-            Wanted::Range { range, limit } => self.range_at(range, *limit, read.snapshot, is_local),
+            Wanted::Range { range, limit } => {
+                self.range_at(range, *limit, read.snapshot, is_local, &mut floor)
+            }
         });
         let found = found.collect::<Result<Vec<Found>, Unserved>>();
         let is_noted =
@@ -118,7 +122,7 @@ impl Shard {
         if is_noted {
             self.note_reader(read);
         }
-        found
+        Ok((found?, floor))
     }
 
     /// All keys at one snapshot, for an operator that reads them (a backup). That is a reader of all keys as any other: it is served up to
@@ -166,12 +170,14 @@ impl Shard {
         }
     }
 
-    /// The version of a key at a snapshot. The reader waits for transactions that may commit at or below it, unless its home knows them better.
+    /// The version of a key at a snapshot. The reader waits for transactions that may commit at or below it, unless its home knows them better: then `floor` comes
+    /// to lie below where they may.
     fn version_at(
         &self,
         key: &Key,
         snapshot: ClockTime,
         is_local: bool,
+        floor: &mut ClockTime,
     ) -> Result<(Timestamp, Option<Value>), Unserved> {
         let committed = self.state.versions.at(key, newest_of(snapshot));
         let mut newest =
@@ -189,7 +195,7 @@ impl Shard {
                     None => return Err(Unserved::Blocked(id)),
                 },
                 // The home has it in its own cache, and tells this replica how it ended before it asks again.
-                None if is_local && pending.note.is_some() => {}
+                None if is_local && pending.note.is_some() => *floor = (*floor).min(pending.snapshot),
                 None => match pending.write_to(key) {
                     Some(write) if self.has(Plant::ForeignSpeculation) => {
                         newest = (newest_of(pending.snapshot), write.value.clone());
@@ -212,6 +218,7 @@ impl Shard {
         limit: u32,
         snapshot: ClockTime,
         is_local: bool,
+        floor: &mut ClockTime,
     ) -> Result<Found, Unserved> {
         let mut versions = self.state.versions.range(range).map(|(key, _)| key).peekable();
         let mut held = self.pendings.keys_in(range).peekable();
@@ -227,7 +234,7 @@ impl Shard {
                 return Ok(Found::Range { keys, next: Some(key.clone()) });
             }
             looked_at += 1;
-            let (version, value) = self.version_at(key, snapshot, is_local)?;
+            let (version, value) = self.version_at(key, snapshot, is_local, floor)?;
             live += usize::from(value.is_some());
             // A deletion is told, too: the home may know an older version, and would take that for the newest.
             let is_told = value.is_some() || version > Timestamp::ZERO && !self.has(Plant::DeletionsUntold);
@@ -350,7 +357,9 @@ mod tests {
             {
                 shard.state.versions.install(&Key::from(key), at(micros), value);
             }
-            let found = shard.range_at(&range, 2, ClockTime::from_micros(100), false);
+            let mut floor = ClockTime::from_micros(4);
+            let found = shard.range_at(&range, 2, ClockTime::from_micros(100), false, &mut floor);
+            assert_eq!(floor, ClockTime::from_micros(4), "nothing is left out");
             let Ok(Found::Range { keys, next }) = found else { panic!("nobody is in the way") };
             let keys: Vec<(&str, u64, bool)> = keys
                 .iter()

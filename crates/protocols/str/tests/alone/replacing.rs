@@ -246,6 +246,7 @@ fn a_state_is_read_as_it_was_at_a_snapshot() {
                 life: LIFE,
                 request: 0,
                 found: vec![Found::Key(version.clone())],
+                floor: ClockTime::default(),
             })
         };
         versions.iter().map(|version| text(version).replace(", number 0", "")).collect::<Vec<_>>()

@@ -1,5 +1,7 @@
 //! A replica of the first shard: transactions are let in, voted on and ended.
 
+use quorate_str::Entry;
+
 use super::*;
 
 /// The first replica, which leads the first view, with the home of its node and a grant up to 2,001,000.
@@ -81,6 +83,25 @@ fn a_transaction_is_let_in_once_it_is_stable_and_ends_once_its_outcome_is() {
     assert_eq!(shard.machine.decided(), (1, 1));
     assert_eq!(shard.hears("4/r0", prepare(3, 900, "oak=y")), ["4/r0 ← REFUSED c1.3: a conflict"]);
     assert_eq!(shard.machine.versions().len(), 1);
+}
+
+/// A deletion below the floor may be forgotten, so the home goes by an answer there; but not where something is left out that it knows itself.
+#[test]
+fn an_answer_lacks_nothing_below_the_floor_but_for_what_is_left_out() {
+    let mut shard = shard();
+    shard.hears("3/r0", here(1, 500, "oak=x"));
+    shard.logs();
+    shard.follows(&Entry::Floor(at(600)));
+    for (request, wanted, expected) in [
+        (1, key("elm"), 600),
+        (2, key("oak"), 500),
+        (3, range("a", "n", 9), 600),
+        (4, range("a", "z", 9), 500),
+    ] {
+        shard.hears("3/r0", read_at(request, 1_000, vec![wanted.clone()]));
+        let [Message::ReadAtReply { floor, .. }] = &shard.said[..] else { panic!("{:?}", shard.said) };
+        assert_eq!(*floor, at(expected), "{wanted:?}");
+    }
 }
 
 /// So no two wait for each other.

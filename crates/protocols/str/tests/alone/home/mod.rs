@@ -92,8 +92,13 @@ impl Home {
 
     /// A replica has found these.
     fn is_told(&mut self, from: &str, request: u64, found: Vec<Found>) -> Vec<String> {
-        let life = self.life;
-        self.hears(from, Message::ReadAtReply { life, request, found })
+        self.is_told_with(from, request, found, 0)
+    }
+
+    /// The same, and where it lacks nothing.
+    fn is_told_with(&mut self, from: &str, request: u64, found: Vec<Found>, floor: u64) -> Vec<String> {
+        let (life, floor) = (self.life, at(floor));
+        self.hears(from, Message::ReadAtReply { life, request, found, floor })
     }
 
     fn is_voted_here(&mut self, client: u64, sequence: u64, proposal: u64) -> Vec<String> {

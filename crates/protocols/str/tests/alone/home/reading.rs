@@ -80,7 +80,7 @@ fn the_first_read_takes_the_snapshot_and_a_replica_answers_it() {
     assert_eq!(home.is_told("1/r0", 1, found), open, "once");
     let told = home.is_told("2/r1", 2, vec![version("apple", "y", 7)]);
     assert_eq!(told, ["c1 ← c1.1 reads oak=x@5 apple=y@7 elm=nothing in @1001"]);
-    let late = Message::ReadAtReply { life: Life(1), request: 2, found: vec![] };
+    let late = Message::ReadAtReply { life: Life(1), request: 2, found: vec![], floor: at(0) };
     assert_eq!(home.hears("2/r0", late), ["✗ said in another life"]);
     let foreign = Message::Read {
         transaction: txn(1, 1),

@@ -104,6 +104,29 @@ fn a_final_version_is_no_speculation() {
     assert_eq!(home.alone.machine.counts().unwrap().speculative_reads, 0);
 }
 
+/// An old transaction keeps a final version in the cache. Another node has deleted the key meanwhile, and its shard has forgotten when: a replica that lacks nothing below its floor is
+/// believed that there is no such key.
+#[test]
+fn a_version_below_the_floor_of_a_replica_is_no_version_of_the_cache() {
+    for (floor, expected) in [(0, "x@2001"), (2_001, "x@2001"), (2_002, "nothing")] {
+        let mut home = Home::new();
+        home.commits_locally(1, 1, "oak=x", 2_000);
+        home.has_begun(4, 1);
+        home.is_prepared("1/r0", 1, 1, 2_001, vec![]);
+        home.is_recorded(1, 1, 2_001);
+        home.reads_after(2, 1, seen(3_000), vec![key("oak")]);
+        let told = home.is_told_with("1/r0", 2, vec![version("oak", "", 0)], floor);
+        assert_eq!(told, [format!("c2 ← c2.1 reads oak={expected} in @3001")], "{floor}");
+        home.also_wants(2, 3_001, 2, vec![range("oa", "ob", 9)]);
+        // Each shard has keys of a range, and its own floor.
+        let page = || vec![Found::Range { keys: vec![], next: None }];
+        assert_eq!(home.is_told_with("1/r0", 3, page(), floor), NOTHING);
+        let told = home.is_told_with("2/r0", 4, page(), 3_000 - floor);
+        let expected = if expected == "nothing" { "[]" } else { "[oak=x@2001]" };
+        assert_eq!(told, [format!("c2 ← c2.1 reads {expected} in @3001")], "{floor}");
+    }
+}
+
 /// The node has deleted it, and the replica has not heard of that.
 #[test]
 fn a_key_that_is_deleted_on_the_node_is_in_no_range() {
@@ -230,7 +253,7 @@ fn a_replica_answers_for_its_own_shard() {
         let other = ["✗ said in another life"];
         assert_eq!(home.hears("1/r0", Message::CannotRead { life, request: 1, why }), other);
         let found = vec![version("oak", "x", 5)];
-        assert_eq!(home.hears("1/r0", Message::ReadAtReply { life, request: 1, found }), other);
+        assert_eq!(home.hears("1/r0", Message::ReadAtReply { life, request: 1, found, floor: at(0) }), other);
         assert_eq!(home.hears("1/r0", Message::Time { life, clock: at(9) }), other);
     }
     assert_eq!(home.is_told("1/r1", 1, vec![version("oak", "x", 5)]), NOTHING);
