@@ -10,7 +10,7 @@
 //! | nothing, or the user is disabled | nothing |
 //!
 //! The judgement does not ask what a single node has decided. It goes by the whole: from when on no node knows of a right that a client would need, nothing that the
-//! client begins may be acknowledged that needs it, nor be known to a replica as committed; no read may be answered, and nothing be held for it ([`Users::is_barred`]).
+//! client begins may be acknowledged that needs it, nor be known to a replica as committed; no read may be answered, and nothing be held for it (`Users::is_barred`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -103,7 +103,7 @@ fn in_threads<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) 
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     let take = || std::iter::from_fn(next).map(|(at, item)| (at, work(item))).collect::<Vec<_>>();
     let mut done = thread::scope(|scope| {
-        let start = |_| thread::Builder::new().name("replica-builder".to_owned()).spawn_scoped(scope, &take);
+        let start = |_| thread::Builder::new().name("replica-builder".to_owned()).spawn_scoped(scope, take);
         let warn = |error: &std::io::Error| tracing::warn!(%error, "few threads to build replicas");
         let others: Vec<_> = (0..others).map_while(|other| start(other).inspect_err(warn).ok()).collect();
         let mut done = take();
