@@ -1,14 +1,14 @@
 //! The milestones that clients are told of are so: a durable transaction is at f + 1 of the local sites that hold what it updates, and at the preferred
 //! ones of all of that; and a visible one has committed at every local site.
 //!
-//! A site has the transactions that any of its replicas has applied, at some look: entries are applied once they are stable. A replica that has
-//! restarted since the last look may have applied something in between that no replica shows any more. Then nothing is known of its
-//! site, and a doubt is no violation.
+//! A site has the transactions that any of its replicas has applied, at some look: entries are applied once they are stable. A replica that
+//! restarts may have applied something that no replica shows any more, until a leader of the site has applied all that its view began with. Till then nothing
+//! is known of its site, and a doubt is no violation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::command::Milestone;
-use quorate_core::{Key, ReplicaId};
+use quorate_core::{Key, ReplicaId, View};
 use quorate_walter::{LocalSite, Replica, Replicas, Update, Vector, VersionNumber};
 
 use super::ParallelSnapshot;
@@ -30,14 +30,32 @@ pub(super) struct Copies {
 struct Site {
     received: Vector,
     committed: Vector,
-    /// True if none of its replicas has been down since the look before the last.
+    /// True if none of its replicas has been down since a look at which one of them led it and had applied whatever was stable.
     is_certain: bool,
+}
+
+/// The replicas of a site, as they are at one look.
+#[derive(Debug, Default)]
+struct Seen {
+    replicas: usize,
+    up: usize,
+    /// True if one of them is down, or has restarted since the last look.
+    has_changed: bool,
+    /// The greatest view that one of them is in, and whether that one leads it and has applied all that it began with.
+    latest: (View, bool),
+}
+
+impl Seen {
+    /// True if a leader shows all that was ever stable: a majority would know of a later view.
+    fn has_leader(&self) -> bool {
+        2 * self.up > self.replicas && self.latest.1
+    }
 }
 
 impl Copies {
     /// Looks at every replica.
     pub(super) fn look(&mut self, cluster: &Cluster<ParallelSnapshot>) {
-        self.sites.values_mut().for_each(|site| site.is_certain = true);
+        let mut seen: BTreeMap<LocalSite, Seen> = BTreeMap::new();
         let mut incarnations = BTreeMap::new();
         for server in 0..cluster.world.servers() {
             let name = cluster.replica(server);
@@ -52,11 +70,14 @@ impl Copies {
                 self.sites.remove(&site);
                 continue;
             }
-            let site = self.sites.entry(site).or_default();
+            let (seen, site) = (seen.entry(site).or_default(), self.sites.entry(site).or_default());
+            seen.replicas += 1;
             let Some(member) = cluster.world.server(server) else {
-                site.is_certain = false;
+                seen.has_changed = true;
                 continue;
             };
+            seen.up += 1;
+            seen.latest = seen.latest.max((member.replica().view(), member.leading().is_some()));
             let replica = member.machine();
             for commit in replica.journal() {
                 if let [Update::Place { name, .. }] = &commit.updates[..] {
@@ -65,9 +86,13 @@ impl Copies {
             }
             let incarnation = cluster.world.incarnation(server);
             incarnations.insert(name, incarnation);
-            site.is_certain &= self.incarnations.get(&name) == Some(&incarnation);
+            seen.has_changed |= self.incarnations.get(&name) != Some(&incarnation);
             site.received.join(replica.histories().received());
             site.committed.join(replica.committed());
+        }
+        for (name, site) in &mut self.sites {
+            let Some(seen) = seen.get(name) else { continue };
+            site.is_certain = !seen.has_changed && (site.is_certain || seen.has_leader());
         }
         self.incarnations = incarnations;
     }
