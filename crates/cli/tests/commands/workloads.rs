@@ -35,11 +35,11 @@ fn hotspot_says_how_much_contention_there_is() {
 
 #[test]
 fn populated_keys_are_found_by_reads() {
-    let shape = ["rmw", "--keys", "20000", "--zipf", "0", "--value-size", "2000"];
+    let shape = ["rmw", "--keys", "10000", "--zipf", "0", "--value-size", "2000"];
     let bytes = |words: &[&str]| bench(&[&shape[..], words].concat())["bytes_per_txn"].as_f64().unwrap();
     let (found, missing) = (bytes(&["--populate"]), bytes(&[]));
     // Most keys are read once at most in such a time.
-    assert!(found - missing > 1_000.0, "{found} bytes where values are read, {missing} where there are none");
+    assert!(found - missing > 500.0, "{found} bytes where values are read, {missing} where there are none");
 }
 
 #[test]

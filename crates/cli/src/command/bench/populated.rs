@@ -7,8 +7,9 @@ use super::Measured;
 use crate::exit::Failure;
 use crate::output::{Progress, thousands};
 
-/// So many keys are written by a transaction.
-const KEYS_OF_ONE: u64 = 100;
+/// So many bytes of values, about, are written by a transaction, and so many keys at most.
+const BYTES_OF_ONE: u64 = 16 << 10;
+const KEYS_OF_ONE_MAX: u64 = 100;
 
 /// The workloads over numbered keys with plain values, at clients that stand anywhere.
 pub(super) fn validate(workload: Measured, has_sites: bool) -> Result<(), Failure> {
@@ -34,7 +35,9 @@ pub(super) fn validate(workload: Measured, has_sites: bool) -> Result<(), Failur
 pub(super) async fn populate_keys(load: &Load, progress: &Progress) -> Result<u64, Failure> {
     let keys = load.parameters.keys;
     progress.say(format!("writing {} keys", thousands(keys)));
-    let firsts = (0..keys).step_by(KEYS_OF_ONE as usize).collect();
-    let plan = move |first: u64| writes::population(first..keys.min(first + KEYS_OF_ONE));
+    let value_bytes = load.parameters.value_bytes_min.max(1) as u64;
+    let keys_of_one = (BYTES_OF_ONE / value_bytes).clamp(1, KEYS_OF_ONE_MAX);
+    let firsts = (0..keys).step_by(keys_of_one as usize).collect();
+    let plan = move |first: u64| writes::population(first..keys.min(first + keys_of_one));
     Ok(populate(&load.keyspace, 0, firsts, plan, load.parameters.value_bytes_min).await?)
 }
