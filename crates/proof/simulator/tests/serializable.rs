@@ -93,6 +93,11 @@ fn the_rules_survive_all_faults() {
     ];
     // Few seeds have these.
     let rare = [
+        "client was told that it has not the right",
+        "messages denied for want of a right",
+        "messages of clients that none says",
+        "messages passed over for want of a right",
+        "messages taken without their hints",
         "all other shards knew that one is lost",
         "an operator found its epoch defined",
         "an operator that changed replicas vanished",
@@ -111,5 +116,6 @@ fn the_rules_survive_all_faults() {
     ];
     let common = report.happened.keys().filter(|name| !rare.contains(&name.as_str()));
     assert_eq!(common.collect::<Vec<_>>(), expected);
-    assert!(report.happened.values().all(|happened| happened.times > 0), "{:?}", report.happened);
+    let has_happened = |name: &&str| report.happened.get(*name).is_some_and(|happened| happened.times > 0);
+    assert!(expected.iter().all(has_happened), "{:?}", report.happened);
 }
