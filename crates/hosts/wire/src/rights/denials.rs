@@ -16,7 +16,7 @@ pub enum Awaited {
     End,
     /// The result of one that runs in one round.
     Result,
-    /// What became of it.
+    /// The outcome of one that a client asks about.
     Outcome,
     /// Nothing, or how far it has come.
     Milestones,

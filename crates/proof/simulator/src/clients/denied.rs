@@ -62,7 +62,7 @@ impl Clients {
         let Some(transaction) = transaction else { return };
         let giving_up = self.awaited(transaction).giving_up(transaction, replica.shard);
         if let Some(message) = giving_up.and_then(S::from_wire) {
-            // The coordinator knows to which transaction one belongs that it has named itself. What fails now fails for want of the right.
+            // The coordinator knows to which transaction one belongs that it has named itself. A transaction that fails now fails for want of the right.
             for event in cluster.world.tell_client(client, replica, message) {
                 match &event {
                     Event::Finished { result: Err(_), .. } | Event::Executed { result: Err(_), .. } => {
