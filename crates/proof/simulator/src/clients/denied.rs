@@ -133,16 +133,7 @@ impl Clients {
 
     /// A transaction was asked to commit, and its client will not hear how it ends.
     fn leave_to_others<S: System>(&mut self, session: usize, attempt: Attempt, cluster: &mut Cluster<S>) {
-        let participants = match &attempt.one_round {
-            Some(one_round) => Some(one_round.participants().collect()),
-            // The local site of the client decides, and can be asked afterwards.
-            None if S::TELLS_MILESTONES => {
-                let is_home = |position: &usize| cluster.local_site(*position) == attempt.site;
-                let home = (0..cluster.shards().len()).find(is_home);
-                home.map(|position| vec![cluster.shards()[position]])
-            }
-            None => None,
-        };
+        let participants = attempt.one_round.as_ref().map(|one_round| one_round.participants().collect());
         if claim_of(&attempt) == Claim::Coordinate {
             self.give_up(session, attempt, participants, cluster);
         } else {
