@@ -41,8 +41,8 @@ impl HostedOnLog for Replica {
         self.load(client)
     }
 
-    fn is_idle(&self) -> bool {
-        self.locks() == 0 && self.waiting() == 0
+    fn is_idle(&self, leads: bool) -> bool {
+        !leads || (self.locks() == 0 && self.waiting() == 0)
     }
 
     fn decided(&self) -> (u64, u64) {

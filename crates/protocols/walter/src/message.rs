@@ -485,3 +485,25 @@ pub enum Message {
         page: Page,
     },
 }
+
+impl Message {
+    /// The transaction that a message between a client and a site is about; none if it is one between sites.
+    pub(crate) fn transaction_of_client(&self) -> Option<TransactionId> {
+        match self {
+            Message::Read { transaction, .. }
+            | Message::ReadReply { transaction, .. }
+            | Message::ReadCopy { transaction, .. }
+            | Message::CopyReply { transaction, .. }
+            | Message::Commit { transaction, .. }
+            | Message::CommitReply { transaction, .. }
+            | Message::TooOld { transaction, .. }
+            | Message::Abandoned { transaction, .. }
+            | Message::NeverCommitted { transaction, .. }
+            | Message::AskOutcome { transaction, .. }
+            | Message::Forgotten { transaction }
+            | Message::AskMilestone { transaction, .. }
+            | Message::MilestoneReply { transaction, .. } => Some(*transaction),
+            _ => None,
+        }
+    }
+}

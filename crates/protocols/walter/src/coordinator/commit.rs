@@ -4,6 +4,7 @@ use quorate_coordinator::{Wants, finish};
 use quorate_core::command::{AtSite, Committed, Event, Failure, Invalid, Outcome, SiteVersion};
 use quorate_core::{ClientId, Context, Instant, ReplicaId, ShardId, Timestamp, TransactionId};
 
+use super::directing::Directed;
 use super::execution::newest;
 use super::{Coordinator, Open, Out, Phase};
 use crate::histories::Update;
@@ -58,7 +59,7 @@ impl Coordinator {
             return;
         }
         let after = self.unheard_before(id);
-        let Some(Open { keyspace, home, phase: Phase::Executing(execution), deadline, wants }) =
+        let Some(Open { keyspace, home, phase: Phase::Executing(execution), deadline, wants, directed }) =
             self.transactions.remove(&id)
         else {
             return;
@@ -74,7 +75,8 @@ impl Coordinator {
         }
         let snapshot = taken.map_or_else(|| newest(session.seen.clone(), after), Snapshot::Taken);
         let asking = Asking::commit(snapshot, updates, session.period, context.now);
-        let open = Open { keyspace, home, phase: Phase::Asking(Box::new(asking)), deadline, wants };
+        let phase = Phase::Asking(Box::new(asking));
+        let open = Open { keyspace, home, phase, deadline, wants, directed };
         self.insert_asking(id, open, context, outbox);
     }
 
@@ -104,7 +106,9 @@ impl Coordinator {
             }
             Question::Ending => Message::AskOutcome { transaction: id, period, committed: 0 },
         };
-        outbox.send(self.leaders.leader(open.home), message);
+        let leader = self.leaders.leader(open.home);
+        open.directed.to = leader.index;
+        outbox.send(leader, message);
     }
 
     fn ask_again(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
@@ -300,7 +304,8 @@ impl Coordinator {
         let asking = Asking::ending(period, context.now);
         let wants = Wants { answered: true, resolve_wanted: true };
         let phase = Phase::Asking(Box::new(asking));
-        self.insert_asking(id, Open { keyspace, home, phase, deadline, wants }, context, outbox);
+        let open = Open { keyspace, home, phase, deadline, wants, directed: Directed::default() };
+        self.insert_asking(id, open, context, outbox);
     }
 }
 

@@ -13,6 +13,7 @@ use quorate_core::transaction::{LimitExceeded, validate_key};
 use quorate_core::{Context, Key, KeyspaceId, ShardId, TransactionId};
 
 use super::commit::Asking;
+use super::directing::Directed;
 use super::{Coordinator, Open, Out, Phase};
 use crate::container::{Container, Replicas};
 use crate::histories::Update;
@@ -90,8 +91,8 @@ impl Coordinator {
             Asking::commit(snapshot, vec![Update::Place { name, container }], Period(0), context.now);
         let Some(Open { keyspace, deadline, wants, .. }) = self.transactions.remove(&id) else { return };
         // The site that has it hands it over, wherever the client is.
-        let open =
-            Open { keyspace, home: preferred, phase: Phase::Asking(Box::new(asking)), deadline, wants };
+        let (phase, directed) = (Phase::Asking(Box::new(asking)), Directed::default());
+        let open = Open { keyspace, home: preferred, phase, deadline, wants, directed };
         self.insert_asking(id, open, context, outbox);
     }
 }

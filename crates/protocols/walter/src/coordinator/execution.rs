@@ -297,6 +297,8 @@ impl Coordinator {
         }
         let count = if execution.snapshot.is_some() { usize::MAX } else { 1 };
         let unsent = execution.pending.iter_mut().filter(|pending| pending.sent_at.is_none());
+        let leader = self.leaders.leader(home);
+        open.directed.to = leader.index;
         for pending in unsent.take(count) {
             pending.sent_at = Some(now);
             let taken = execution.snapshot.clone().map(Snapshot::Taken);
@@ -312,7 +314,7 @@ impl Coordinator {
                 }),
                 wanted: pending.wanted.clone(),
             };
-            outbox.send(self.leaders.leader(home), message);
+            outbox.send(leader, message);
         }
         let taking = execution.pending.iter().filter(|pending| pending.sent_at.is_some()).count();
         assert!(execution.snapshot.is_some() || taking <= 1, "{taking} reads of {id} take its snapshot");

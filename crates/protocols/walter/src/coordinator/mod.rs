@@ -19,11 +19,13 @@
 //! | `containers` | containers are found and placed |
 //! | `sessions` | what another client has seen is included in what this one does |
 //! | `commit` | the local site is asked to commit, and what became of a transaction |
+//! | `directing` | which replica of the local site is asked while leaders change |
 //! | `milestones` | the local site is asked whether a transaction is durable, or visible everywhere |
 
 mod commit;
 mod containers;
 mod copies;
+mod directing;
 mod execution;
 mod members;
 mod milestones;
@@ -44,6 +46,7 @@ use crate::message::{Message, Period};
 use crate::reasons;
 use crate::vector::Vector;
 use commit::Asking;
+use directing::Directed;
 use execution::Execution;
 use milestones::Milestones;
 
@@ -98,6 +101,7 @@ pub struct Open {
     /// By when the client wants an answer.
     deadline: Instant,
     wants: Wants,
+    directed: Directed,
 }
 
 #[derive(Debug)]
@@ -173,14 +177,7 @@ impl Coordinates for Coordinator {
                 self.on_milestone(from, transaction, milestone, missing, outbox);
             }
             Message::NotLeading { transaction: Some(transaction), leader } => {
-                if self.leaders.redirect(from, leader) {
-                    let asked = self.ask_milestones_again(transaction, context, outbox);
-                    if !asked || self.transactions.contains_key(&transaction) {
-                        self.send_again(transaction, context, outbox);
-                    }
-                } else {
-                    outbox.ignored(reasons::KNOWN);
-                }
+                self.on_not_leading(from, transaction, leader, context, outbox);
             }
             Message::NotLeading { transaction: None, .. }
             | Message::Read { .. }
@@ -289,12 +286,19 @@ impl Coordinates for Coordinator {
         let Some(since) = waits else { return Some(deadline) };
         let timeout = self.config.resend_timeout;
         let is_silent = context.now - since >= timeout;
-        if is_silent || !self.leaders.is_reachable(self.leaders.leader(home)) {
+        let again_at = open.directed.again_at;
+        let is_gone = is_silent || !self.leaders.is_reachable(self.leaders.leader(home));
+        if is_gone {
             self.leaders.suspect(home);
+        }
+        if is_gone || again_at.is_some_and(|at| context.now >= at) {
+            if let Some(open) = self.transactions.get_mut(&id) {
+                open.directed.anew();
+            }
             self.ask_home_again(id, context, outbox);
             return Some(deadline.min(context.now + timeout));
         }
-        Some(deadline.min(since + timeout))
+        Some(again_at.map_or(deadline, |at| at.min(deadline)).min(since + timeout))
     }
 
     fn attend_others(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
@@ -354,6 +358,7 @@ impl Coordinator {
             phase: Phase::Executing(Box::new(execution)),
             deadline,
             wants: Wants::default(),
+            directed: Directed::default(),
         };
         self.transactions.insert(id, open);
         self.transactions.wake_at(id, deadline);

@@ -133,6 +133,6 @@ impl Replica {
                 outbox.send(from, Message::NeverCommitted { transaction, last });
             }
         }
-        self.note_leader(site, from.index, now);
+        self.note_leader(site, from.index, now, outbox);
     }
 }

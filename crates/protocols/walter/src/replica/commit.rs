@@ -414,6 +414,16 @@ impl Replica {
         }
     }
 
+    /// Asks a preferred site again for all votes that it owes: another replica leads it.
+    pub(super) fn send_prepares_to(&self, site: LocalSite, outbox: &mut Out) {
+        let Some(leader) = &self.leader else { return };
+        for (id, slow) in &leader.slow {
+            let Some(keys) = slow.silent.get(&site) else { continue };
+            let (keys, snapshot) = (keys.clone(), slow.snapshot.clone());
+            outbox.send(self.leader_of(site), Message::Prepare { transaction: *id, keys, snapshot });
+        }
+    }
+
     pub(super) fn on_vote(
         &mut self,
         from: ReplicaId,
@@ -424,16 +434,17 @@ impl Replica {
         outbox: &mut Out,
     ) {
         let Some(site) = self.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
-        self.note_leader(site, from.index, context.now);
-        let Some(slow) = self.leader.as_mut().and_then(|leader| leader.slow.get_mut(&id)) else {
-            return outbox.ignored(reasons::NO_VOTE);
-        };
         let vouches = self.config.rules.has(Plant::OtherLocksVouch);
-        if slow.silent.get(&site).is_none_or(|asked| asked != keys && !vouches) {
-            return outbox.ignored(reasons::NO_VOTE);
-        }
-        slow.silent.remove(&site);
-        if !agrees || slow.silent.is_empty() {
+        let slow = self.leader.as_mut().and_then(|leader| leader.slow.get_mut(&id));
+        let is_owed = |slow: &&mut Slow| slow.silent.get(&site).is_some_and(|asked| asked == keys || vouches);
+        let counted = slow.filter(is_owed).map(|slow| {
+            slow.silent.remove(&site);
+            slow.silent.is_empty()
+        });
+        // It is not asked again for what it has just said.
+        self.note_leader(site, from.index, context.now, outbox);
+        let Some(is_last) = counted else { return outbox.ignored(reasons::NO_VOTE) };
+        if !agrees || is_last {
             let votes = if agrees { Votes::Agreed } else { Votes::Refused };
             self.end_slow(id, votes, log, outbox);
         }

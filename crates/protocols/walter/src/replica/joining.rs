@@ -184,7 +184,7 @@ impl Replica {
             return self.send_not_leading(from.into(), None, log, outbox);
         }
         self.expect(site, context.now);
-        self.note_leader(site, from.index, context.now);
+        self.note_leader(site, from.index, context.now, outbox);
         let Some(leader) = &mut self.leader else { return };
         if let Some(peer) = leader.peers.get_mut(&site) {
             // Its words from before it had to begin anew count no more.
@@ -247,7 +247,7 @@ impl Replica {
         outbox: &mut Out,
     ) {
         let Some(site) = self.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
-        self.note_leader(site, from.index, context.now);
+        self.note_leader(site, from.index, context.now, outbox);
         let is_whole = self.state.is_whole();
         let Some(leader) = self.leader.as_mut().filter(|_| !is_whole) else {
             return outbox.ignored(reasons::NOT_OPEN);
@@ -352,7 +352,7 @@ impl Replica {
         outbox: &mut Out,
     ) {
         let Some(site) = self.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
-        self.note_leader(site, from.index, context.now);
+        self.note_leader(site, from.index, context.now, outbox);
         let is_whole = self.state.is_whole();
         let Some(leader) = self.leader.as_mut().filter(|_| !is_whole) else {
             return outbox.ignored(reasons::NOT_OPEN);

@@ -205,6 +205,8 @@ pub(super) struct Peer {
     pub(super) confirmed: Instant,
     /// True if it is to be told how far this site is.
     pub(super) is_owed: bool,
+    /// True if the replica that is taken for its leader does not lead yet, so that all it was asked for is lost.
+    pub(super) has_lost: bool,
     /// How often it was sent something anew since the last attention, because a replica of it did not lead.
     pub(super) redirects: u32,
 }
@@ -224,6 +226,7 @@ impl Peer {
             heard: now,
             confirmed: now,
             is_owed: true,
+            has_lost: false,
             redirects: 0,
         }
     }
@@ -275,6 +278,28 @@ impl Leader {
             awaited: Awaited::default(),
             marks: Marks::default(),
         }
+    }
+
+    /// The transactions for which clients wait.
+    pub(super) fn into_askers(self) -> BTreeSet<(ClientId, TransactionId)> {
+        let Leader { committing, refusing, slow, waiting, unconfirmed, unleased, .. } = self;
+        let asked = |(from, message): (Address, Message)| Some((from, message.transaction_of_client()?));
+        let committing = committing.into_iter().filter_map(|(id, asker)| Some((asker?, id)));
+        let refusing = refusing.into_iter().flat_map(|(id, told)| told.clients.into_iter().map(move |to| (to, id)));
+        let slow = slow.into_iter().map(|(id, slow)| (slow.asker, id));
+        let waiting = waiting.into_iter().filter_map(|one| asked((one.from, one.message)));
+        let unconfirmed = unconfirmed.into_iter().filter_map(|(_, from, message)| asked((from, message)));
+        let unleased = unleased.into_iter().filter_map(|one| match one.waits {
+            Unleased::Request(message) => asked((one.from, message)),
+            Unleased::Ending(id) => Some((one.from, id)),
+        });
+        let all = committing.chain(refusing).chain(slow).chain(waiting).chain(unconfirmed).chain(unleased);
+        all.filter_map(|(asker, id)| match asker {
+            Address::Client(client) => Some((client, id)),
+            // Other sites hear of the next leader by themselves.
+            Address::Replica(_) => None,
+        })
+        .collect()
     }
 
     /// How many requests of clients wait for something.

@@ -375,10 +375,19 @@ impl Replica {
     }
 
     /// A replica has spoken as leaders do.
-    fn note_leader(&mut self, site: LocalSite, index: ReplicaIndex, now: Instant) {
-        if let Some(peer) = self.leader.as_mut().and_then(|leader| leader.peers.get_mut(&site)) {
-            peer.leader = index;
-            peer.heard = now;
+    fn note_leader(&mut self, site: LocalSite, index: ReplicaIndex, now: Instant, outbox: &mut Out) {
+        let Some(peer) = self.leader.as_mut().and_then(|leader| leader.peers.get_mut(&site)) else { return };
+        peer.heard = now;
+        self.turn_to(site, index, outbox);
+    }
+
+    /// Takes a replica for the leader of a site. What another one was asked for and has not answered may be lost with its leadership.
+    fn turn_to(&mut self, site: LocalSite, index: ReplicaIndex, outbox: &mut Out) {
+        let Some(peer) = self.leader.as_mut().and_then(|leader| leader.peers.get_mut(&site)) else { return };
+        let has_lost = std::mem::take(&mut peer.has_lost);
+        if std::mem::replace(&mut peer.leader, index) != index || has_lost {
+            self.send_prepares_to(site, outbox);
+            self.ask_for_shares_again(site, outbox);
         }
     }
 
@@ -401,17 +410,21 @@ impl Replica {
         let Some(site) = self.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
         let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
         let Some(peer) = leader.peers.get_mut(&site) else { return };
-        if peer.leader == from.index {
-            peer.leader = leads;
-        }
+        let is_asked = peer.leader == from.index;
         // All that was sent to this replica is lost. If the site has it all the same, it says so.
         peer.sent = peer.received;
         peer.batches.clear();
         peer.told_durable = 0;
         peer.is_owed = true;
         peer.redirects += 1;
+        peer.has_lost |= is_asked;
         if peer.redirects > REDIRECTS_MAX {
+            peer.leader = if is_asked { leads } else { peer.leader };
             return;
+        }
+        // One that names itself is about to lead, and says so once it does.
+        if is_asked && leads != from.index {
+            self.turn_to(site, leads, outbox);
         }
         match self.state.is_whole() {
             true => self.propagate_soon(outbox),
@@ -576,13 +589,17 @@ impl LogMachine for Replica {
         self.propagate_soon(outbox);
     }
 
+    /// Clients that wait are told, and ask again: who leads is known in a moment.
     fn on_deposed(&mut self, _: &mut Context<'_>, outbox: &mut Out) {
-        if self.leader.take().is_some() {
-            outbox.cancel_timer(ReplicaTimer::Attention);
-            outbox.cancel_timer(ReplicaTimer::Propagate);
-            outbox.cancel_timer(ReplicaTimer::Reservations);
-            outbox.emit(ReplicaEvent::Deposed);
+        let Some(leader) = self.leader.take() else { return };
+        let myself = self.config.replica.index;
+        for (client, id) in leader.into_askers() {
+            outbox.send(client, Message::NotLeading { transaction: Some(id), leader: myself });
         }
+        outbox.cancel_timer(ReplicaTimer::Attention);
+        outbox.cancel_timer(ReplicaTimer::Propagate);
+        outbox.cancel_timer(ReplicaTimer::Reservations);
+        outbox.emit(ReplicaEvent::Deposed);
     }
 
     fn on_progress(&mut self, _: &mut Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {

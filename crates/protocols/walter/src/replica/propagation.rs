@@ -99,7 +99,7 @@ impl Replica {
         if self.leader.is_none() {
             return self.send_not_leading(from.into(), None, log, outbox);
         }
-        self.note_leader(site, from.index, context.now);
+        self.note_leader(site, from.index, context.now, outbox);
         let Some(leader) = &mut self.leader else { return };
         let Some(peer) = leader.peers.get_mut(&site) else { return };
         peer.durable = peer.durable.max(durable);
@@ -267,7 +267,7 @@ impl Replica {
         if received > self.state.committed.of(self.site) || !committed.includes_all(oldest) {
             return outbox.ignored(reasons::NONSENSE);
         }
-        self.note_leader(site, from.index, context.now);
+        self.note_leader(site, from.index, context.now, outbox);
         let Some(leader) = &mut self.leader else { return };
         let Some(peer) = leader.peers.get_mut(&site) else { return };
         if received > peer.received {

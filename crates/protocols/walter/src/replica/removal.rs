@@ -242,7 +242,7 @@ impl Replica {
         outbox: &mut Out,
     ) {
         let Some(site) = self.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
-        self.note_leader(site, from.index, context.now);
+        self.note_leader(site, from.index, context.now, outbox);
         if self.leader.is_none() {
             return outbox.ignored(reasons::NOT_LEADING);
         }

@@ -276,11 +276,18 @@ impl Replica {
             return;
         };
         let (site, wanted) = (asked.site, asked.wanted);
-        if site == self.site {
-            return self.give_share(counter, self.site, wanted, log, outbox);
+        match site == self.site {
+            true => self.give_share(counter, self.site, wanted, log, outbox),
+            false => outbox.send(self.leader_of(site), ask_share(counter, wanted)),
         }
-        let message = Message::AskShare { counter: counter.clone(), wanted: wanted.unsigned_abs() };
-        outbox.send(self.leader_of(site), message);
+    }
+
+    /// Asks a site again for all shares that it was asked for: another replica leads it.
+    pub(super) fn ask_for_shares_again(&self, site: LocalSite, outbox: &mut Out) {
+        let Some(leader) = self.leader.as_ref().filter(|_| site != self.site) else { return };
+        for (counter, asked) in leader.shares.asked.iter().filter(|(_, asked)| asked.site == site) {
+            outbox.send(self.leader_of(site), ask_share(counter, asked.wanted));
+        }
     }
 
     /// Another site lacks a share.
@@ -294,7 +301,7 @@ impl Replica {
         outbox: &mut Out,
     ) {
         let Some(site) = self.other_site(from.shard) else { return outbox.ignored(reasons::NO_SITE) };
-        self.note_leader(site, from.index, context.now);
+        self.note_leader(site, from.index, context.now, outbox);
         let Some(leader) = &self.leader else {
             return self.send_not_leading(from.into(), None, log, outbox);
         };
@@ -410,6 +417,10 @@ impl Replica {
             self.send_ask_share(&counter, log, outbox);
         }
     }
+}
+
+fn ask_share(counter: &Key, wanted: i64) -> Message {
+    Message::AskShare { counter: counter.clone(), wanted: wanted.unsigned_abs() }
 }
 
 #[cfg(test)]

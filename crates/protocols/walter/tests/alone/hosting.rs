@@ -13,7 +13,7 @@ use super::*;
 #[test]
 fn a_site_is_idle_once_nothing_is_locked_and_nobody_waits() {
     let mut site = site();
-    let load = |site: &Site| (HostedOnLog::load(&site.machine, None), site.machine.is_idle());
+    let load = |site: &Site| (HostedOnLog::load(&site.machine, None), site.machine.is_idle(true));
     assert_eq!(load(&site), (0, true));
     site.is_asked(1, Snapshot::New(v(&[])), vec![write("oak", "x")]);
     assert_eq!(load(&site), (1, false));
@@ -26,6 +26,7 @@ fn a_site_is_idle_once_nothing_is_locked_and_nobody_waits() {
     );
     site.logs();
     assert_eq!((load(&site), site.machine.prepared()), ((0, false), 1));
+    assert!(site.machine.is_idle(false), "a lock is settled by the leader");
     let held = site.machine.held();
     assert_eq!((held.len(), held[0].id, held[0].participants.clone()), (1, txn(9, 1), vec![ShardId(2)]));
     assert!(!site.machine.settles());

@@ -143,3 +143,26 @@ fn a_slow_commit_begins_anew_under_a_later_leader() {
     let told = only(site.waits(5), "PROPAGATE");
     assert!(told[0].starts_with("5 ms: 2/r1"), "the one that has voted leads: {told:?}");
 }
+
+/// A client that waits would ask again only when its patience is over.
+#[test]
+fn clients_that_wait_are_told_when_their_leader_is_deposed() {
+    let asks = |site: &mut Site, client: u64, snapshot: Snapshot, updates: Vec<Update>| {
+        site.hears(&format!("c{client}"), commit_at(client, 1, snapshot, updates))
+    };
+    let told = |client| format!("c{client} ← c{client}.1 NOT-LEADING, r0 does");
+    let mut site = site();
+    assert_eq!(asks(&mut site, 2, new(), vec![write("oak", "x")]).len(), 1, "it is appended");
+    assert_eq!(asks(&mut site, 3, new(), vec![write("elm", "x"), write("apple", "a")]).len(), 1);
+    assert_eq!(asks(&mut site, 4, Snapshot::Taken(v(&[])), vec![write("oak", "y")]), ["appends REFUSED c4.1"]);
+    assert_eq!(asks(&mut site, 5, Snapshot::Taken(v(&[0, 1])), vec![write("iris", "x")]), NOTHING);
+    site.log.lease_until = None;
+    assert_eq!(site.hears("c6", read_at(6, 1, new(), vec![register("iris")])), NOTHING, "it may lead no more");
+    assert_eq!(site.hears("2/r0", Message::AskLast { question: 1 }), NOTHING, "that is another site");
+    let all: Vec<String> = [2, 3, 4, 5, 6].map(told).into();
+    assert_eq!(site.is_deposed(), [all, vec!["is deposed".to_owned()]].concat());
+
+    let mut site = leader(|config| config.lease = Some(Duration::from_secs(4)));
+    assert_eq!(asks(&mut site, 1, new(), vec![write("oak", "x")]), NOTHING, "it waits for the lease");
+    assert_eq!(site.is_deposed(), [told(1), "is deposed".to_owned()]);
+}

@@ -300,3 +300,41 @@ fn one_read_at_a_time_is_asked_for_as_long_as_there_is_no_snapshot() {
     let told = client.is_told_by("1/r0", 1, &[3], vec![absent()]);
     assert_eq!(told.len(), 3, "the others at once: {told:?}");
 }
+
+/// Which replica leads is heard of once, and counts for all that was asked of the one before.
+#[test]
+fn every_transaction_follows_when_the_leader_changes() {
+    let mut client = Client::new();
+    for _ in 0..2 {
+        client.begins();
+        client.gets(&["oak"]);
+    }
+    let read = |index: u8, sequence: u64| format!("1/r{index} ← READ c1.{sequence} oak after ⟨⟩");
+    let named = |sequence, leader| Message::NotLeading {
+        transaction: Some(txn(1, sequence)),
+        leader: ReplicaIndex(leader),
+    };
+    assert_eq!(client.hears("1/r0", named(1, 2)), [read(2, 1)]);
+    assert_eq!(client.hears("1/r0", named(2, 2)), [read(2, 2)], "that is no news, and it is lost as well");
+    assert_eq!(client.hears("1/r0", named(2, 2)), ["✗ known already"], "that one is not asked any more");
+    // Two replicas that name each other are asked a few times, and then have a moment.
+    assert_eq!(client.hears("1/r2", named(1, 1)), [read(1, 1)]);
+    assert_eq!(client.hears("1/r1", named(1, 2)), [read(2, 1)]);
+    assert_eq!(client.hears("1/r2", named(1, 1)), NOTHING);
+    assert_eq!(client.alone.waits(49), NOTHING);
+    assert_eq!(client.alone.waits(1), [format!("1 ms: {}", read(1, 1))], "the one that was named last");
+    assert_eq!(client.hears("1/r1", named(1, 0)), [read(0, 1)], "it counts anew");
+}
+
+/// The replica that is named is gone: it leads no longer, and another one will be named.
+#[test]
+fn a_leader_that_cannot_be_reached_is_not_asked_for_a_moment() {
+    let mut client = Client::new();
+    client.begins();
+    client.gets(&["oak"]);
+    let unreachable = Command::Reachable { replica: replica("1/r1"), reachable: false };
+    assert_eq!(client.does(unreachable), NOTHING);
+    assert_eq!(client.alone.waits(1), NOTHING, "that one was not asked");
+    assert_eq!(client.is_redirected("1/r0", 1), NOTHING);
+    assert_eq!(client.alone.waits(50), ["50 ms: 1/r2 ← READ c1.1 oak after ⟨⟩"]);
+}
