@@ -33,8 +33,8 @@ impl HostedOnLog for Replica {
         client.map_or_else(|| self.waiting(), |_| 0)
     }
 
-    fn is_idle(&self) -> bool {
-        self.waiting() == 0
+    fn is_idle(&self, leads: bool) -> bool {
+        !leads || self.waiting() == 0
     }
 
     /// Each successful write has a revision of its own. How many others there were is not kept.

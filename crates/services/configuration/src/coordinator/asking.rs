@@ -36,6 +36,8 @@ pub(super) struct Asking {
     again_at: Instant,
     pauses: Pauses,
     redirects: u32,
+    /// True if the replica that was asked is about to lead, and is asked again once it has had a moment.
+    leads_soon: bool,
 }
 
 /// A question to the group.
@@ -63,6 +65,7 @@ impl Asking {
             again_at: now,
             pauses: Pauses::default(),
             redirects: 0,
+            leads_soon: false,
         }
     }
 
@@ -109,6 +112,7 @@ impl Coordinator {
         let asked = asking.requests.len();
         assert!(asked <= REQUESTS_MAX, "{id} has asked {asked} times, and each may be answered");
         asking.again_at = context.now + asking.pauses.draw(self.config.resend_timeout, context.random);
+        asking.leads_soon = false;
         let again_at = asking.again_at;
         let (transaction, since, consistency) = (id, asking.since, Consistency::Linearizable);
         let message = match &asking.question {
@@ -136,20 +140,23 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let Some(open) = self.transactions.get_mut(&id) else { return };
-        // Nobody knows who leads: that is asked again later.
-        if self.groups.get(&open.shard).is_none_or(|group| group.leader() == from) {
-            return outbox.ignored("it names itself as the leader");
-        }
+        let names_itself = self.groups.get(&open.shard).is_none_or(|group| group.leader() == from);
         match &mut open.phase {
+            Phase::Executing(_) if names_itself => outbox.ignored("it names itself as the leader"),
             Phase::Executing(_) => self.redirect_wanted(request, id, context, outbox),
+            Phase::Asking(asking) if asking.requests.last() != Some(&request) => {
+                outbox.ignored("it was asked elsewhere since");
+            }
+            Phase::Asking(asking) if names_itself || asking.redirects == REDIRECTS_MAX => {
+                asking.leads_soon = true;
+                asking.again_at = context.now + Pauses::soon(self.config.resend_timeout);
+                let again_at = asking.again_at;
+                self.transactions.wake_at(id, again_at);
+            }
             Phase::Asking(asking) => {
-                if asking.requests.last() == Some(&request) && asking.redirects < REDIRECTS_MAX {
-                    asking.redirects += 1;
-                    assert!(asking.redirects <= REDIRECTS_MAX, "{id} was sent on {} times", asking.redirects);
-                    self.send_question(id, context, outbox);
-                } else {
-                    outbox.ignored("it was asked elsewhere since, or redirected too often");
-                }
+                asking.redirects += 1;
+                assert!(asking.redirects <= REDIRECTS_MAX, "{id} was sent on {} times", asking.redirects);
+                self.send_question(id, context, outbox);
             }
         }
     }
@@ -167,13 +174,17 @@ impl Coordinator {
         let Phase::Asking(asking) = &mut open.phase else { return None };
         let group = self.groups.get_mut(&shard)?;
         let is_late = now >= asking.again_at;
-        if is_late || !group.is_reachable(group.leader().index) {
+        let is_gone = !group.is_reachable(group.leader().index);
+        if is_late || is_gone {
             asking.redirects = 0;
+            let is_silent = is_late && !asking.leads_soon;
             // A connection that is down says nothing of how long the way is.
-            if is_late {
+            if is_silent {
                 asking.pauses.lengthen();
             }
-            group.suspect();
+            if is_silent || is_gone {
+                group.suspect();
+            }
             self.send_question(id, context, outbox);
         }
         let again_at = self.asking(id)?.again_at;

@@ -42,6 +42,14 @@ impl Leader {
         }
     }
 
+    /// The questions that it has not answered.
+    pub(super) fn into_askers(self) -> BTreeSet<Asker> {
+        let Leader { writes, granting, ending, unconfirmed, .. } = self;
+        let of_leases = granting.into_values().chain(ending.into_values());
+        let waiting = writes.into_values().chain(of_leases).flatten();
+        waiting.chain(unconfirmed.into_iter().map(|(_, client, message)| (client, message.request()))).collect()
+    }
+
     /// How many requests wait for something.
     pub(super) fn waiting(&self) -> usize {
         self.writes.len() + self.granting.len() + self.ending.len() + self.unconfirmed.len()

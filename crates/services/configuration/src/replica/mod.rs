@@ -283,11 +283,15 @@ impl LogMachine for Replica {
         outbox.emit(ReplicaEvent::Leading { view });
     }
 
+    /// Clients that wait are told, and ask again: who leads is known in a moment.
     fn on_deposed(&mut self, _: &mut Context<'_>, outbox: &mut Out) {
-        if self.leader.take().is_some() {
-            outbox.cancel_timer(ReplicaTimer::Leases);
-            outbox.emit(ReplicaEvent::Deposed);
+        let Some(leader) = self.leader.take() else { return };
+        let myself = self.config.replica.index;
+        for (client, request) in leader.into_askers() {
+            outbox.send(client, Message::NotLeading { request, leader: myself });
         }
+        outbox.cancel_timer(ReplicaTimer::Leases);
+        outbox.emit(ReplicaEvent::Deposed);
     }
 
     fn on_progress(&mut self, _: &mut Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {

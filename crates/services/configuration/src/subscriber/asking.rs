@@ -18,6 +18,8 @@ pub(super) struct Writing {
     since: Position,
     request: u64,
     redirects: u32,
+    /// True if the replica that was asked is about to lead, and is asked again once it has had a moment.
+    leads_soon: bool,
     deadline: Instant,
     resend_at: Instant,
     pauses: Pauses,
@@ -48,6 +50,7 @@ impl Subscriber {
             since: self.position,
             request: 0,
             redirects: 0,
+            leads_soon: false,
             deadline: now + patience,
             resend_at: now,
             pauses: Pauses::default(),
@@ -62,6 +65,7 @@ impl Subscriber {
         let Some(writing) = self.writing.get_mut(&id) else { return };
         let before = std::mem::replace(&mut writing.request, request);
         writing.resend_at = context.now + writing.pauses.draw(self.config.resend_timeout, context.random);
+        writing.leads_soon = false;
         let (since, write) = (writing.since, Arc::clone(&writing.write));
         self.questions.remove(&before);
         outbox.send(to, Message::Write { request, transaction: id, since, write });
@@ -101,9 +105,6 @@ impl Subscriber {
         outbox: &mut Out,
     ) {
         let Some(about) = self.questions.get(&request).copied() else { return };
-        if leader == from {
-            return;
-        }
         if from == self.leader {
             self.leader = leader;
         }
@@ -111,12 +112,15 @@ impl Subscriber {
             About::Write(id) => {
                 let Some(writing) = self.writing.get_mut(&id) else { return };
                 writing.redirects += 1;
-                if writing.redirects <= REDIRECTS_MAX {
+                if leader != from && writing.redirects <= REDIRECTS_MAX {
                     self.send_write(id, context, outbox);
+                } else {
+                    writing.leads_soon = true;
+                    writing.resend_at = context.now + Pauses::soon(self.config.resend_timeout);
                 }
             }
-            About::Lease(number) => self.redirect_lease(number, context, outbox),
-            About::Load(_) => {}
+            About::Lease(number) if leader != from => self.redirect_lease(number, context, outbox),
+            About::Lease(_) | About::Load(_) => {}
         }
     }
 
@@ -139,8 +143,11 @@ impl Subscriber {
                 continue;
             }
             writing.redirects = 0;
-            writing.pauses.lengthen();
-            if !std::mem::replace(&mut is_suspected, true) {
+            let is_silent = !writing.leads_soon;
+            if is_silent {
+                writing.pauses.lengthen();
+            }
+            if is_silent && !std::mem::replace(&mut is_suspected, true) {
                 self.suspect_leader();
             }
             self.send_write(id, context, outbox);

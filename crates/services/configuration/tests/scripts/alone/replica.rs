@@ -259,7 +259,7 @@ impl Alone {
             replica.load(None),
             replica.load(Some(ClientId(7))),
             Holdings::waiting(replica),
-            if replica.is_idle() { "idle" } else { "busy" },
+            if replica.is_idle(true) { "idle" } else { "busy" },
         ));
         told.push(format!(
             "decided {:?}, {} records, {} outcomes, {} versions, {} bytes, floor {:?}",
