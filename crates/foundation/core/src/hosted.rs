@@ -475,6 +475,13 @@ pub trait HostedReplica: Machine {
         let _ = message;
         false
     }
+
+    /// True if a message of a client goes on with a transaction that is open here and nowhere else: a node that stops takes it in as long as it runs, where
+    /// others can be sent to another replica.
+    fn has_open(&self, message: &Self::Message) -> bool {
+        let _ = message;
+        false
+    }
 }
 
 /// A replica on a log that can be hosted: all that is not the log's. The methods mean what those of [`HostedReplica`] mean.
@@ -508,8 +515,15 @@ pub trait HostedOnLog: LogMachine {
         false
     }
 
-    /// As [`HostedReplica::is_idle`].
-    fn is_idle(&self) -> bool;
+    /// As [`HostedReplica::has_open`].
+    fn has_open(&self, message: &Self::Message) -> bool {
+        let _ = message;
+        false
+    }
+
+    /// As [`HostedReplica::is_idle`]. A replica that does not lead has nothing under way but what clients have begun with it and not with its group: all
+    /// else ends under the leader.
+    fn is_idle(&self, leads: bool) -> bool;
 
     /// As [`HostedReplica::decided`].
     fn decided(&self) -> (u64, u64);

@@ -19,8 +19,9 @@ const DOUBLINGS_MAX: u32 = 6;
 /// The part of the whole deadline that is kept for finding out what became of an attempt, as a divisor.
 const RESERVE_DIVISOR: u32 = 4;
 
-/// For so long too few replicas may be reached before a transaction is refused for it, and for this part of its deadline at most, as a divisor. Connections
-/// to a node that has restarted are back within that; in a rolling restart the next node may be gone before they are.
+/// For so long a transaction is begun again once an attempt has found too few replicas, and for this part of the time that was left then at most, as a
+/// divisor. Connections to a node that has restarted are back within that; in a rolling restart the next node may be gone before they are. The time that
+/// the attempt took does not count: it may have waited for a leader that is back by now.
 const OUTAGE_MAX: Duration = Duration::from_secs(1);
 const OUTAGE_DIVISOR: u32 = 4;
 
@@ -96,9 +97,9 @@ impl Retries {
         if !matches!(error, Error::Unavailable { missing } if may_end(missing)) {
             return false;
         }
-        let (began, left) = (self.attempt_began, self.deadline.saturating_duration_since(self.attempt_began));
-        let until = self.outage_until.get_or_insert_with(|| began + OUTAGE_MAX.min(left / OUTAGE_DIVISOR));
-        if Instant::now() + OUTAGE_PAUSE >= *until {
+        let (now, left) = (Instant::now(), self.remaining());
+        let until = *self.outage_until.get_or_insert_with(|| now + OUTAGE_MAX.min(left / OUTAGE_DIVISOR));
+        if now + OUTAGE_PAUSE >= until || left <= self.reserve + OUTAGE_PAUSE {
             return false;
         }
         tokio::time::sleep(OUTAGE_PAUSE.mul_f64(0.5 + 0.5 * self.random.unit())).await;
@@ -181,9 +182,16 @@ mod tests {
         retries.begin();
         assert!(!retries.outlasts(&Error::Conflict).await, "that is something else");
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert!(!retries.outlasts(&gone).await, "it has been waited for all the time that the attempt took");
+        assert!(retries.outlasts(&gone).await, "that it took so long says nothing of the next attempt");
+        retries.begin();
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(!retries.outlasts(&gone).await, "two attempts are apart by more than that");
         retries.pause().await;
         retries.begin();
         assert!(retries.outlasts(&gone).await, "enough had answered in between");
+        let mut retries = Retries::new(Duration::from_secs(8), 7);
+        retries.begin();
+        tokio::time::advance(Duration::from_secs(6)).await;
+        assert!(!retries.outlasts(&gone).await, "the reserve is all that is left");
     }
 }

@@ -36,8 +36,8 @@ impl<A: Application> HostedOnLog for Replica<A> {
         client.map_or_else(|| self.pending().len().max(self.waiting()), |client| self.waiting_of(client))
     }
 
-    fn is_idle(&self) -> bool {
-        self.pending().len() == 0 && self.waiting() == 0
+    fn is_idle(&self, leads: bool) -> bool {
+        !leads || (self.pending().len() == 0 && self.waiting() == 0)
     }
 
     fn decided(&self) -> (u64, u64) {

@@ -51,9 +51,11 @@ impl HostedOnLog for Replica {
         }
     }
 
-    fn is_idle(&self) -> bool {
+    fn is_idle(&self, leads: bool) -> bool {
         match self {
-            Replica::Shard(shard) => shard.pendings() == 0 && shard.waiters() == 0,
+            // Homes on other nodes may read here as well.
+            Replica::Shard(shard) => (!leads || shard.pendings() == 0) && shard.waiters() == 0,
+            // It runs the transactions of its clients whether it leads the home's log or not.
             Replica::Home(home) => home.open_len() == 0 && home.undelivered() == 0,
         }
     }
@@ -105,6 +107,16 @@ impl HostedOnLog for Replica {
                 Admission { prepares_for: Some(transaction.client), ..Admission::of(Urgency::Prepare) }
             }
             _ => Admission::of(Urgency::Always),
+        }
+    }
+
+    fn has_open(&self, message: &Message) -> bool {
+        match (self, message) {
+            (
+                Replica::Home(home),
+                Message::Read { transaction, .. } | Message::Commit { transaction, .. },
+            ) => home.is_open(*transaction),
+            _ => false,
         }
     }
 

@@ -31,6 +31,8 @@ pub enum ReplicaTimer {
     Attention,
     /// The window of a tuner ends.
     Tune,
+    /// Replicas that were about to lead do so by now.
+    Leaders,
 }
 
 /// The commands of its host.
@@ -121,8 +123,11 @@ impl LogMachine for Replica {
                 home.on_attention(context, log, outbox);
             }
             (Replica::Home(home), Input::Timer(ReplicaTimer::Tune)) => home.on_tune(context.now, outbox),
-            (Replica::Shard(_), Input::Timer(ReplicaTimer::Tune)) => {
-                unreachable!("no shard has a tuner")
+            (Replica::Home(home), Input::Timer(ReplicaTimer::Leaders)) => {
+                home.on_leaders_timeout(context, log, outbox);
+            }
+            (Replica::Shard(_), Input::Timer(ReplicaTimer::Tune | ReplicaTimer::Leaders)) => {
+                unreachable!("a shard has neither a tuner nor leaders to ask")
             }
             (Replica::Shard(shard), Input::Command(ReplicaCommand::ChangeGroups(groups))) => {
                 shard.change_groups(groups, outbox);

@@ -37,8 +37,8 @@ impl HostedOnLog for Replica {
         self.load(client)
     }
 
-    fn is_idle(&self) -> bool {
-        self.prepared().is_empty() && self.waiting() == 0
+    fn is_idle(&self, leads: bool) -> bool {
+        !leads || (self.prepared().is_empty() && self.waiting() == 0)
     }
 
     fn decided(&self) -> (u64, u64) {

@@ -69,7 +69,7 @@ impl Node {
         self.replicas.values_mut().filter_map(Hosted::running).any(|running| running.has_the_lead())
     }
 
-    /// True if clients count on others by now: what one of them begins here all the same is dropped.
+    /// True if clients count on others by now: what one of them begins here all the same is dropped. A transaction that is open here alone goes on.
     pub(super) fn has_left(&self, urgency: Urgency, now: Instant) -> bool {
         let left = |since: Instant| urgency != Urgency::Always && now - since >= LEAVING_MIN;
         matches!(self.draining, Some(Draining::Leaving { since }) if left(since))

@@ -138,6 +138,9 @@ pub(crate) trait Runs: Send {
     /// True if other shards hold something until the machine has taken in a message of a client.
     fn is_awaited(&self, message: &ProtocolMessage) -> bool;
 
+    /// True if a message of a client goes on with a transaction that is open here and nowhere else.
+    fn has_open(&self, message: &ProtocolMessage) -> bool;
+
     /// True if the machine has nothing of clients under way.
     fn is_idle(&self) -> bool;
 
@@ -600,6 +603,11 @@ impl<M: Served> Runs for Running<M> {
     fn is_awaited(&self, message: &ProtocolMessage) -> bool {
         // Asked of what would be refused, and of nothing else: so a copy will do.
         M::Message::try_from(message.clone()).is_ok_and(|message| self.driver.machine().is_awaited(&message))
+    }
+
+    fn has_open(&self, message: &ProtocolMessage) -> bool {
+        // Asked only once the node stops.
+        M::Message::try_from(message.clone()).is_ok_and(|message| self.driver.machine().has_open(&message))
     }
 
     fn is_idle(&self) -> bool {

@@ -25,10 +25,6 @@ impl Node {
         match (remote.identity, envelope.from) {
             (Peer::Client(client), Address::Client(sender)) if client == sender => {
                 let Admission { urgency, prepares_for, writes, adds } = served::admission(&envelope.message);
-                if self.has_left(urgency, turn.time.now) {
-                    self.refused += 1;
-                    return Ok(());
-                }
                 if let Some(owner) = prepares_for
                     && owner != client
                 {
@@ -80,6 +76,11 @@ impl Node {
             && self.is_dropped(id)
         {
             // Every client was told, and of transactions that are under way the replicas settle what becomes of them.
+            self.refused += 1;
+            return;
+        }
+        if self.has_left(urgency, turn.time.now) && !self.has_open(envelope) {
+            // The client was told, and begins its transactions elsewhere.
             self.refused += 1;
             return;
         }
@@ -143,6 +144,13 @@ impl Node {
             // A client that is gone, or was never here.
             Address::Client(_) => {}
         }
+    }
+
+    /// True if a message goes on with a transaction that is open at its receiver and nowhere else.
+    fn has_open(&mut self, envelope: &Envelope) -> bool {
+        let Address::Replica(id) = envelope.to else { return false };
+        let running = self.replicas.get_mut(&id).and_then(Hosted::running);
+        running.is_some_and(|running| running.has_open(&envelope.message))
     }
 
     /// Why a message of a client is not taken in, if it is not.

@@ -48,9 +48,9 @@ fn timestamp(micros: u64, client: u64) -> Timestamp {
 #[test]
 fn what_is_accepted_is_held_until_it_has_ended() {
     let mut shard = Alone::leading(1, |_| {});
-    assert!(HostedOnLog::is_idle(&shard.replica) && shard.replica.held().is_empty());
+    assert!(HostedOnLog::is_idle(&shard.replica, true) && shard.replica.held().is_empty());
     shard.takes_in(1, 1, &[1, 2], "put a x");
-    assert!(!HostedOnLog::is_idle(&shard.replica), "it waits, although nothing is logged");
+    assert!(!HostedOnLog::is_idle(&shard.replica, true), "it waits, although nothing is logged");
     let load = |shard: &Alone, client: Option<u64>| shard.replica.load(client.map(ClientId));
     assert_eq!((shard.replica.prepared(), load(&shard, None)), (0, 1));
     shard.logs();
@@ -68,9 +68,9 @@ fn what_is_accepted_is_held_until_it_has_ended() {
     assert!(shard.replica.settles(), "it asks for a vote");
     shard.hears_vote(1, Vote::Commit);
     assert!(!shard.replica.settles());
-    assert!(!HostedOnLog::is_idle(&shard.replica), "the log does not say yet how it has ended");
+    assert!(!HostedOnLog::is_idle(&shard.replica, true), "the log does not say yet how it has ended");
     shard.logs_finals();
-    assert!(HostedOnLog::is_idle(&shard.replica) && shard.replica.held().is_empty());
+    assert!(HostedOnLog::is_idle(&shard.replica, true) && shard.replica.held().is_empty());
     assert_eq!(load(&shard, None), 0);
 
     let mut backup = Alone::following(1, |_| {});
@@ -85,7 +85,8 @@ fn what_is_accepted_is_held_until_it_has_ended() {
         (1, 0),
         "it holds, and nobody waits"
     );
-    assert!(!HostedOnLog::is_idle(&backup.replica));
+    assert!(HostedOnLog::is_idle(&backup.replica, false), "it ends under the next leader");
+    assert!(!HostedOnLog::is_idle(&backup.replica, true));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use quorate_core::{
 
 use super::Home;
 use super::cache::Stage;
-use super::transaction::{Asked, CommitWanted, LetIn, Part, Phase};
+use super::transaction::{Asked, CommitWanted, LetIn, Part, Phase, Redirected};
 use crate::config::{Clock, Shows};
 use crate::entry::{Decision, Entry};
 use crate::machine::{Out, ReplicaEvent};
@@ -266,7 +266,7 @@ impl Home {
         part.local_vote = Some(proposal);
         if leads {
             part.asked = Some(Asked::new(from, context.now));
-            self.leaders.note_leading(from);
+            self.note_leading(from, context.now, outbox);
         }
         self.commit_locally(id, context, log, outbox);
     }
@@ -388,7 +388,7 @@ impl Home {
         self.ask_to_let_in(id, Asked::new(self.leaders.leader(shard), context.now), outbox);
     }
 
-    fn ask_to_let_in(&mut self, id: TransactionId, asked: Asked, outbox: &mut Out) {
+    pub(super) fn ask_to_let_in(&mut self, id: TransactionId, asked: Asked, outbox: &mut Out) {
         self.send_prepare(id, asked.replica, false, outbox);
         let transaction = self.transactions.get_mut(&id);
         if let Some(part) = transaction.and_then(|one| one.parts.get_mut(&asked.replica.shard)) {
@@ -474,9 +474,16 @@ impl Home {
         let transaction = self.transactions.get(&id);
         let part = transaction.and_then(|one| one.parts.get(&from.shard));
         let asked = part.filter(|part| part.prepared.is_none()).and_then(|part| part.asked);
-        match asked.and_then(|asked| asked.named(from, leader, context.now)) {
-            Some(named) => self.ask_to_let_in(id, named, outbox),
-            None => outbox.ignored(reasons::KNOWN),
+        match asked.map_or(Redirected::Nowhere, |asked| asked.named(from, leader, context.now)) {
+            Redirected::To(named) => self.ask_to_let_in(id, named, outbox),
+            Redirected::Soon(again) => {
+                let part = self.transactions.get_mut(&id).and_then(|one| one.parts.get_mut(&from.shard));
+                if let Some(part) = part {
+                    part.asked = Some(again);
+                }
+                self.ask_soon(outbox);
+            }
+            Redirected::Nowhere => outbox.ignored(reasons::KNOWN),
         }
     }
 
@@ -586,13 +593,12 @@ impl Home {
                 }
                 Phase::Local(_) => {
                     let unprepared = transaction.parts.values().filter(|part| part.prepared.is_none());
-                    let late: Vec<ReplicaId> = unprepared
+                    let late: Vec<Asked> = unprepared
                         .filter_map(|part| part.asked.filter(|asked| asked.is_late(now, resend_timeout)))
-                        .map(|asked| asked.replica)
                         .collect();
                     for asked in late {
-                        self.leaders.suspect_asked(asked);
-                        self.ask_leader(id, asked.shard, context, outbox);
+                        self.suspect_if_silent(&asked);
+                        self.ask_leader(id, asked.replica.shard, context, outbox);
                     }
                     self.try_decide(id, context, log, outbox);
                 }

@@ -230,6 +230,18 @@ impl Home {
         self.deliveries.entry(delivery.decision.transaction).or_insert(delivery);
     }
 
+    /// Tells the leader of a shard what another replica of it was told.
+    pub(super) fn deliver_to(&mut self, leader: ReplicaId, outbox: &mut Out) {
+        for delivery in self.deliveries.values_mut() {
+            let told = delivery.missing.get_mut(&leader.shard).and_then(Option::as_mut);
+            if let Some(told) = told.filter(|told| **told != leader) {
+                *told = leader;
+                let message = Self::decide_message(&delivery.decision, leader.shard, self.config.shards);
+                outbox.send_unordered(leader, message);
+            }
+        }
+    }
+
     /// A machine that leads now delivers what no shard may have heard of: the machine that has decided it may be gone.
     pub(super) fn take_over(&mut self, context: &Context<'_>) {
         let unsettled: Vec<Arc<Decision>> = self

@@ -9,6 +9,7 @@
 //! | `committing` | how many commits are under way |
 //! | `ending` | transactions become final or abort, and what depends on them |
 //! | `decisions` | decisions are recorded in the home's log, told to the shards, and found again |
+//! | `leaders` | which replica leads each shard, and what is asked again when that changes |
 //! | `tuning` | how much the node speculates |
 //! | `time` | the clock of the node is compared with those of leaders |
 //! | `state` | what the log has led to |
@@ -23,6 +24,7 @@ mod committing;
 mod decisions;
 mod ending;
 mod invariants;
+mod leaders;
 mod reads;
 mod state;
 mod time;
@@ -74,12 +76,16 @@ pub struct Home {
     references: BTreeMap<ShardId, (ClockTime, Instant)>,
     /// The leaders that were asked for them last.
     asked_time: BTreeMap<ShardId, Asked>,
+    /// True while replicas that are about to lead have a moment.
+    asks_soon: bool,
     /// All machines of the keyspace on this node, those that are no members included.
     met: Vec<ReplicaId>,
     /// Sessions that are ahead of clocks, by the transactions that they want to begin, and since when they wait.
     waiting: BTreeMap<TransactionId, Instant>,
     /// The leader of each shard, as far as is known.
     leaders: Leaders,
+    /// The replica of each shard that has answered as leaders do, last.
+    led_by: BTreeMap<ShardId, ReplicaId>,
     /// Boxed, because they are many bytes each, and neighbours in the map are moved often.
     transactions: BTreeMap<TransactionId, Box<Transaction>>,
     committing: Committing,
@@ -135,9 +141,11 @@ impl Home {
             neighbours: BTreeMap::new(),
             references: BTreeMap::new(),
             asked_time: BTreeMap::new(),
+            asks_soon: false,
             met: Vec::new(),
             waiting: BTreeMap::new(),
             leaders: Leaders::default(),
+            led_by: BTreeMap::new(),
             transactions: BTreeMap::new(),
             committing: Committing::default(),
             open: BTreeSet::new(),
@@ -286,7 +294,7 @@ impl Home {
         let Some(neighbour) = known else { return outbox.ignored(reasons::OTHER_NODE) };
         neighbour.bound = neighbour.bound.max(until);
         if self.config.grants == Grants::Leader {
-            self.leaders.note_leading(from);
+            self.note_leading(from, context.now, outbox);
         }
         self.references.insert(from.shard, (clock, context.now));
         // A snapshot that is safe up to a bound is so up to a greater one now.
@@ -447,16 +455,17 @@ impl Home {
                 self.on_vote(from, transaction, life, view, proposal, context, log, outbox);
             }
             Message::Prepared { transaction, view, proposal, holders } => {
-                self.leaders.note_leading(from);
                 let prepared = LetIn { view, proposal, holders };
+                self.leaders.note_leading(from);
                 self.on_prepared(from.shard, transaction, prepared, context, log, outbox);
+                self.note_leading(from, context.now, outbox);
             }
             Message::Refused { transaction, refusal } => {
                 self.on_refused(from, transaction, refusal, context, log, outbox);
             }
             Message::Applied { transaction } => {
-                self.leaders.note_leading(from);
                 self.on_applied(from.shard, transaction, outbox);
+                self.note_leading(from, context.now, outbox);
             }
             Message::GiveWay { transaction } => self.on_give_way(from, transaction, context, log, outbox),
             Message::Bound { until, clock } => self.on_bound(from, until, clock, context, log, outbox),
@@ -464,7 +473,9 @@ impl Home {
             Message::Inquire { transaction, snapshot } => {
                 self.on_inquire(from.into(), transaction, snapshot, context, log, outbox);
             }
-            Message::Time { life, clock } if life == self.life() => self.on_time(from, clock, context),
+            Message::Time { life, clock } if life == self.life() => {
+                self.on_time(from, clock, context, outbox);
+            }
             Message::Time { .. } => outbox.ignored(reasons::OTHER_LIFE),
             Message::NotLeading { transaction: Some(transaction), leader } => {
                 self.on_not_leading(from, transaction, leader, context, outbox);
@@ -608,6 +619,10 @@ impl Home {
 
     pub(crate) fn open_len(&self) -> usize {
         self.transactions.len()
+    }
+
+    pub(crate) fn is_open(&self, transaction: TransactionId) -> bool {
+        self.transactions.contains_key(&transaction)
     }
 
     pub(crate) fn load(&self, client: Option<ClientId>) -> usize {

@@ -10,7 +10,7 @@ use quorate_core::{ClockTime, Context, Key, ReplicaId, ReplicaIndex, ShardId, Ti
 
 use super::Home;
 use super::cache::{Cached, Stage};
-use super::transaction::{Asked, Gathering, Phase, Transaction};
+use super::transaction::{Asked, Gathering, Phase, Redirected, Transaction};
 use crate::entry::Entry;
 use crate::machine::Out;
 use crate::message::{Ending, Found, Message, Refusal, Session, Unreadable, Wanted};
@@ -279,7 +279,9 @@ impl Home {
     fn ask_again(&mut self, numbers: &[u64], context: &Context<'_>, outbox: &mut Out) {
         for number in numbers {
             let Some(mut sub) = self.subs.remove(number) else { continue };
-            sub.tries = sub.tries.saturating_add(1);
+            if !sub.asked.leads_soon {
+                sub.tries = sub.tries.saturating_add(1);
+            }
             sub.asked = Asked::new(self.reader(sub.shard, sub.tries), context.now);
             self.send_sub(*number, sub, outbox);
         }
@@ -313,7 +315,7 @@ impl Home {
             return;
         };
         if self.config.grants == Grants::Leader {
-            self.leaders.note_leading(from);
+            self.note_leading(from, context.now, outbox);
         }
         let transaction = self.transactions.get_mut(&id).filter(|one| one.began == began);
         let Some(gathering) = transaction.and_then(|transaction| transaction.reads.get_mut(&request)) else {
@@ -369,10 +371,19 @@ impl Home {
     ) {
         self.leaders.redirect(from, leader);
         let asked = self.subs.get(&number).map(|sub| sub.asked);
-        let named = asked.and_then(|asked| asked.named(from, leader, context.now));
-        let Some(asked) = named else { return outbox.ignored(reasons::KNOWN) };
-        let Some(sub) = self.subs.remove(&number) else { return };
-        self.send_sub(number, Sub { asked, ..sub }, outbox);
+        match asked.map_or(Redirected::Nowhere, |asked| asked.named(from, leader, context.now)) {
+            Redirected::To(asked) => {
+                let Some(sub) = self.subs.remove(&number) else { return };
+                self.send_sub(number, Sub { asked, ..sub }, outbox);
+            }
+            Redirected::Soon(again) => {
+                if let Some(sub) = self.subs.get_mut(&number) {
+                    sub.asked = again;
+                }
+                self.ask_soon(outbox);
+            }
+            Redirected::Nowhere => outbox.ignored(reasons::KNOWN),
+        }
     }
 
     /// Reads that waited are looked at once more.

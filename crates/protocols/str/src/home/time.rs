@@ -3,7 +3,7 @@
 use quorate_core::{ClockTime, Context, Instant, ReplicaId, ReplicaIndex, ShardId, TransactionId};
 
 use super::Home;
-use super::transaction::Asked;
+use super::transaction::{Asked, Redirected};
 use crate::machine::Out;
 use crate::message::{Message, Refusal, Session};
 use crate::reasons;
@@ -75,15 +75,25 @@ impl Home {
     ) {
         self.leaders.redirect(from, leader);
         let asked = self.asked_time.get(&from.shard);
-        match asked.and_then(|asked| asked.named(from, leader, context.now)) {
-            Some(named) => self.ask_time_of(named, outbox),
-            None => outbox.ignored(reasons::KNOWN),
+        match asked.map_or(Redirected::Nowhere, |asked| asked.named(from, leader, context.now)) {
+            Redirected::To(named) => self.ask_time_of(named, outbox),
+            Redirected::Soon(again) => {
+                self.asked_time.insert(from.shard, again);
+                self.ask_soon(outbox);
+            }
+            Redirected::Nowhere => outbox.ignored(reasons::KNOWN),
         }
     }
 
     /// TIME of the leader of a shard.
-    pub(super) fn on_time(&mut self, from: ReplicaId, clock: ClockTime, context: &Context<'_>) {
-        self.leaders.note_leading(from);
+    pub(super) fn on_time(
+        &mut self,
+        from: ReplicaId,
+        clock: ClockTime,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        self.note_leading(from, context.now, outbox);
         self.references.insert(from.shard, (clock, context.now));
     }
 
@@ -106,7 +116,7 @@ impl Home {
             }
             let is_silent = |asked: &Asked| told.is_none_or(|(_, at)| *at < asked.at);
             if let Some(silent) = asked.filter(is_silent) {
-                self.leaders.suspect_asked(silent.replica);
+                self.suspect_if_silent(&silent);
             }
             self.ask_time(shard, context.now, outbox);
         }

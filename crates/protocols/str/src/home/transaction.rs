@@ -56,24 +56,42 @@ pub(super) struct Asked {
     pub(super) at: Instant,
     /// True if the one that was asked before had named it as the leader.
     is_named: bool,
+    /// True if it is about to lead, and is asked again once it has had a moment.
+    pub(super) leads_soon: bool,
+}
+
+/// What follows if a replica that was asked does not lead.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Redirected {
+    /// Another one is asked.
+    To(Asked),
+    /// The same is asked again soon, as this says.
+    Soon(Asked),
+    /// Nothing: it was not asked.
+    Nowhere,
 }
 
 impl Asked {
     pub(super) fn new(replica: ReplicaId, at: Instant) -> Self {
-        Asked { replica, at, is_named: false }
+        Asked { replica, at, is_named: false, leads_soon: false }
     }
 
     /// A replica that was asked does not lead, and names another: that one is asked next, unless this one had been named itself. Two that name each other
-    /// would be asked without end; which one leads is known soon, and the next question goes there.
-    pub(super) fn named(&self, from: ReplicaId, leader: ReplicaIndex, now: Instant) -> Option<Asked> {
+    /// would be asked without end; one of them, or one that names itself, is about to lead.
+    pub(super) fn named(&self, from: ReplicaId, leader: ReplicaIndex, now: Instant) -> Redirected {
         let named = ReplicaId { shard: from.shard, index: leader };
-        let is_answer = self.replica == from && named != from && !self.is_named;
-        is_answer.then_some(Asked { replica: named, at: now, is_named: true })
+        if self.replica != from {
+            Redirected::Nowhere
+        } else if named == from || self.is_named {
+            Redirected::Soon(Asked { at: now, leads_soon: true, ..*self })
+        } else {
+            Redirected::To(Asked { replica: named, at: now, is_named: true, leads_soon: false })
+        }
     }
 
-    /// True if it was to have answered by now.
+    /// True if it was to have answered by now, or is about to lead: that is looked at when it has had a moment.
     pub(super) fn is_late(&self, now: Instant, timeout: Duration) -> bool {
-        now - self.at >= timeout
+        self.leads_soon || now - self.at >= timeout
     }
 }
 
@@ -261,13 +279,25 @@ mod tests {
         let replica = |index| ReplicaId { shard: ShardId(1), index: ReplicaIndex(index) };
         let [begin, later] = [0, 5].map(|millis| Instant::START + Duration::from_millis(millis));
         let asked = Asked::new(replica(0), begin);
-        assert!(asked.named(replica(1), ReplicaIndex(2), later).is_none(), "it was not asked");
-        assert!(asked.named(replica(0), ReplicaIndex(0), later).is_none(), "it knows no other");
+        let told = |asked: &Asked, from: u8, leader: u8| match asked.named(
+            replica(from),
+            ReplicaIndex(leader),
+            later,
+        ) {
+            Redirected::To(next) => format!("asks r{} at {:?}", next.replica.index.0, next.at - begin),
+            Redirected::Soon(next) => format!("asks r{} again soon", next.replica.index.0),
+            Redirected::Nowhere => "it was not asked".to_owned(),
+        };
+        assert_eq!(told(&asked, 1, 2), "it was not asked");
+        assert_eq!(told(&asked, 0, 0), "asks r0 again soon", "it is about to lead");
         let second = Asked::new(replica(1), begin);
-        assert!(second.named(replica(0), ReplicaIndex(2), later).is_none(), "it was not asked");
-        assert_eq!(second.named(replica(1), ReplicaIndex(0), later).unwrap().replica, replica(0));
-        let named = asked.named(replica(0), ReplicaIndex(1), later).unwrap();
+        assert_eq!(told(&second, 0, 2), "it was not asked");
+        assert_eq!(told(&second, 1, 0), "asks r0 at 5ms");
+        let Redirected::To(named) = asked.named(replica(0), ReplicaIndex(1), later) else {
+            panic!("it names another")
+        };
         assert_eq!((named.replica, named.at), (replica(1), later));
-        assert!(named.named(replica(1), ReplicaIndex(0), later).is_none(), "they name each other");
+        assert_eq!(told(&named, 1, 0), "asks r1 again soon", "they name each other");
     }
+
 }

@@ -84,7 +84,7 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
     }
 
     fn is_idle(&self) -> bool {
-        self.machine().is_idle()
+        self.machine().is_idle(self.leading().is_some())
     }
 
     fn decided(&self) -> (u64, u64) {
@@ -198,6 +198,10 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
 
     fn is_awaited(&self, message: &<Self as Machine>::Message) -> bool {
         matches!(message, Part::Own(message) if self.machine().is_awaited(message))
+    }
+
+    fn has_open(&self, message: &<Self as Machine>::Message) -> bool {
+        matches!(message, Part::Own(message) if self.machine().has_open(message))
     }
 
     fn landmark_received(message: &<Self as Machine>::Message, own: ShardId) -> Option<Landmark> {

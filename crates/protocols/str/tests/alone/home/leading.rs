@@ -167,3 +167,52 @@ fn a_silent_leader_is_not_left_for_the_replica_of_the_node_where_leaders_alone_s
     let told = only(home.alone.waits(1_000), "READ-AT");
     assert_eq!(told, ["1000 ms: 1/r2 ← READ-AT @1001 oak, number 1"]);
 }
+
+/// Another replica leads than the one that was asked: whatever that one was told or asked for is lost with its leadership.
+#[test]
+fn a_leader_that_is_news_is_asked_and_told_again() {
+    let mut home = Home::new();
+    for (sequence, key) in [(1, "apple"), (2, "plum"), (3, "date")] {
+        home.commits(1, sequence, &format!("{key}=x"));
+    }
+    home.is_prepared("2/r0", 1, 1, 2_000, vec![]);
+    let told = only(home.is_recorded(1, 1, 2_000), "DECIDE");
+    assert_eq!(told, ["2/r0 ← DECIDE c1.1 committed @2000"]);
+    home.is_prepared("2/r0", 1, 2, 2_000, vec![holder(1, 9_000)]);
+    // It has let in the second one, and the third one waits.
+    let life = home.life;
+    let told = home.hears("2/r2", Message::Time { life, clock: at(1_000) });
+    let again = ["2/r2 ← DECIDE c1.1 committed @2000", "2/r2 ← PREPARE c1.3 date=x in @1003"];
+    assert_eq!(told, again);
+    assert_eq!(home.hears("2/r2", Message::Time { life, clock: at(1_500) }), NOTHING, "that is no news");
+    // One that was named and asked already leads by now.
+    let named = Message::NotLeading { transaction: Some(txn(1, 3)), leader: ReplicaIndex(1) };
+    assert_eq!(home.hears("2/r2", named), ["2/r1 ← PREPARE c1.3 date=x in @1003"]);
+    let soon = Message::NotLeading { transaction: Some(txn(1, 3)), leader: ReplicaIndex(1) };
+    assert_eq!(home.hears("2/r1", soon), NOTHING);
+    let told = home.hears("2/r1", Message::Applied { transaction: txn(9, 9) });
+    let again = ["2/r1 ← DECIDE c1.1 committed @2000", "2/r1 ← PREPARE c1.3 date=x in @1003"];
+    assert_eq!(only(told, "← "), again, "it did not lead when it was asked");
+}
+
+/// A node is stopped while transactions are open on it: they go on there, since they are nowhere else.
+#[test]
+fn a_transaction_is_open_at_the_machine_that_runs_it() {
+    use quorate_core::hosted::HostedOnLog;
+
+    let mut home = Home::new();
+    let read = |sequence| Message::Read {
+        transaction: txn(1, sequence),
+        session: Session::default(),
+        snapshot: None,
+        request: 1,
+        wanted: vec![key("oak")],
+    };
+    let abort = |sequence| Message::Abort { transaction: txn(1, sequence) };
+    assert!(!home.alone.machine.has_open(&read(1)), "it would begin");
+    home.hears("c1", read(1));
+    assert_eq!([1, 2].map(|sequence| home.alone.machine.has_open(&read(sequence))), [true, false]);
+    assert!(!home.alone.machine.has_open(&abort(1)), "that is never refused");
+    home.hears("c1", abort(1));
+    assert!(!home.alone.machine.has_open(&read(1)));
+}

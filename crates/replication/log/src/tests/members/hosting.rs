@@ -34,8 +34,8 @@ impl HostedOnLog for List {
         client.map_or(7, |client| client.0 as usize)
     }
 
-    fn is_idle(&self) -> bool {
-        self.values().is_empty()
+    fn is_idle(&self, leads: bool) -> bool {
+        !leads || self.values().is_empty()
     }
 
     fn decided(&self) -> (u64, u64) {
@@ -164,7 +164,7 @@ fn a_host_is_told_how_a_replica_is() {
         assert_eq!((health.status, health.view, health.leads), (Status::Normal, View(0), index == 0));
         assert_eq!((health.prepared, health.record_len, health.recoveries), (2, 1, 0));
         assert_eq!(health.clock_error_micros, None);
-        assert_eq!((is_idle, decided, load, load_of_client), (false, (1, 3), 7, 5));
+        assert_eq!((is_idle, decided, load, load_of_client), (index != 0, (1, 3), 7, 5));
     }
 }
 

@@ -1,0 +1,61 @@
+//! Which replica leads each shard, and what is asked again when that changes: whatever was asked of a replica that does not lead any more may be lost
+//! with its leadership.
+
+use quorate_core::log::Log;
+use quorate_core::{Context, Instant, ReplicaId, TransactionId};
+
+use super::Home;
+use super::transaction::{Asked, Phase, Transaction};
+use crate::entry::Entry;
+use crate::machine::{Out, ReplicaTimer};
+
+/// A replica that is about to lead is asked again after this part of the time for which it may be silent, as a divisor.
+const SOON: u32 = 10;
+
+impl Home {
+    /// A replica has answered as leaders do. If another one did before, it is told what is decided, and asked to let in what that one has not.
+    pub(super) fn note_leading(&mut self, from: ReplicaId, now: Instant, outbox: &mut Out) {
+        self.leaders.note_leading(from);
+        if self.led_by.insert(from.shard, from) == Some(from) {
+            return;
+        }
+        self.deliver_to(from, outbox);
+        let waits = |(id, one): (&TransactionId, &Box<Transaction>)| {
+            let part = one.parts.get(&from.shard).filter(|part| part.prepared.is_none())?;
+            let is_elsewhere = part.asked.is_some_and(|asked| asked.replica != from || asked.leads_soon);
+            (is_elsewhere && matches!(one.phase, Phase::Local(_))).then_some(*id)
+        };
+        let waiting: Vec<TransactionId> = self.transactions.iter().filter_map(waits).collect();
+        for id in waiting {
+            self.ask_to_let_in(id, Asked::new(from, now), outbox);
+        }
+    }
+
+    /// A replica that was asked is silent: another one may lead. One that is about to lead has answered.
+    pub(super) fn suspect_if_silent(&mut self, asked: &Asked) {
+        if !asked.leads_soon {
+            self.leaders.suspect_asked(asked.replica);
+        }
+    }
+
+    /// Replicas that are about to lead are asked again once they have had a moment.
+    pub(super) fn ask_soon(&mut self, outbox: &mut Out) {
+        if !self.asks_soon {
+            self.asks_soon = true;
+            outbox.set_timer(ReplicaTimer::Leaders, self.config.resend_timeout / SOON);
+        }
+    }
+
+    /// They have had it.
+    pub(crate) fn on_leaders_timeout(
+        &mut self,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        self.asks_soon = false;
+        self.attend_time(context, outbox);
+        self.attend_reads(context, outbox);
+        self.attend_transactions(context, log, outbox);
+    }
+}
