@@ -74,7 +74,7 @@ impl Captioned for Message {
 mod tests {
     use std::sync::Arc;
 
-    use quorate_core::{Key, Timestamp, Transaction, TransactionId, Value, View, Write};
+    use quorate_core::{Ballot, Key, Timestamp, Transaction, TransactionId, Value, View, Write};
     use quorate_ir::OperationId;
 
     use super::*;
@@ -119,5 +119,77 @@ mod tests {
         assert_eq!(keys, ["a", "b", "c", "d"].map(|key| Some(Key::from(key))));
         assert_eq!(sent(&vote(Vote::Ok)), None);
         assert_eq!(sent(&vote(Vote::Abstain)), Some(Landmark::Hindered(TransactionId::default())));
+    }
+
+    fn commit() -> Decision {
+        let (transaction, timestamp) = (Arc::default(), Timestamp::ZERO);
+        Decision::Commit { transaction, timestamp, last: timestamp }
+    }
+
+    fn abort() -> Decision {
+        Decision::Abort { last: Timestamp::ZERO }
+    }
+
+    #[test]
+    fn a_transaction_ends_as_it_was_decided_and_however_that_is_told() {
+        let transaction = TransactionId { sequence: 3, ..TransactionId::default() };
+        let id = OperationId { transaction, number: 1 };
+        let ended = |message: &Message| match received(message, ShardId(1)) {
+            Some(Landmark::Ended(ended, end)) if ended == transaction => Some(end),
+            _ => None,
+        };
+        let told = |operation| Message::Ir(Ir::ProposeInconsistent { id, operation });
+        assert_eq!(ended(&told(commit())), Some(End::Committed));
+        assert_eq!(ended(&told(abort())), Some(End::Aborted));
+        assert_eq!(ended(&Message::CommitPrepared { id, timestamp: Timestamp::ZERO }), Some(End::Committed));
+        let finalize = |verdict| {
+            let (view, ballot) = (View::default(), Ballot::ORIGINAL);
+            Message::Ir(Ir::FinalizeConsensus { id, verdict, view, ballot })
+        };
+        assert_eq!(received(&finalize(Vote::Ok), ShardId(1)), Some(Landmark::Slow(transaction)));
+        // All else marks nothing.
+        assert_eq!(received(&vote(Vote::Abstain), ShardId(1)), None);
+        assert_eq!(received(&Message::Ir(Ir::FinalizeInconsistent { id }), ShardId(1)), None);
+        let read = Message::Read { transaction, key: Key::from("a") };
+        assert_eq!((received(&read, ShardId(1)), sent(&read)), (None, None));
+        assert_eq!(keys_written(&read), FewKeys::default());
+        assert_eq!(sent(&finalize(Vote::Abort)), None, "only a vote tells of another transaction");
+    }
+
+    #[test]
+    fn captions_tell_prepares_votes_and_outcomes_apart() {
+        let (id, transaction, view) = (OperationId::default(), TransactionId::default(), View::default());
+        let table = [
+            (
+                Ir::FinalizeConsensus { id, verdict: Vote::Abort, view, ballot: Ballot::ORIGINAL },
+                "FINALIZE",
+                "ABORT",
+            ),
+            (Ir::ProposeInconsistent { id, operation: commit() }, "COMMIT", ""),
+            (Ir::ProposeInconsistent { id, operation: abort() }, "ABORT", ""),
+            (Ir::InconsistentReply { id, view }, "RECORDED", ""),
+            (Ir::HigherView { view }, "HIGHER-VIEW", ""),
+            (
+                Ir::ProposeConsensus {
+                    id,
+                    operation: Prepare {
+                        transaction: Arc::default(),
+                        timestamp: Timestamp::ZERO,
+                        first: None,
+                    },
+                },
+                "PREPARE",
+                "",
+            ),
+        ];
+        for (message, name, detail) in table {
+            assert_eq!(Message::Ir(message).caption(), Some(Caption::new(name, detail)));
+        }
+        let short = Message::CommitPrepared { id, timestamp: Timestamp::ZERO };
+        assert_eq!(short.caption(), Some(Caption::new("COMMIT", "")));
+        let sent = quorate_core::ClockTime::default();
+        assert_eq!(Message::ClockProbe { sent, deadlines: true }.caption(), None);
+        assert_eq!(Message::ClockProbeReply { sent, arrived: sent }.caption(), None);
+        assert_eq!(Message::Forgotten { transaction }.caption(), Some(Caption::new("FORGOTTEN", "")));
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use quorate_core::changes;
 use quorate_core::changes::{Position, Retention};
 use quorate_core::command::Outcome;
-use quorate_core::hosted::{Boot, Held, Holdings, HostedReplica, Seat, Shards, Urgency};
+use quorate_core::hosted::{Boot, Held, Holdings, HostedReplica, News, Seat, Shards, Urgency};
+use quorate_core::landmark::{End, Landmark};
 use quorate_core::machine::{InputOf, OutboxOf};
 use quorate_core::verify::{Digest, Point, Progress, Request};
 use quorate_core::{
@@ -15,8 +16,10 @@ use quorate_core::{
     Write,
 };
 use quorate_ir::{Message as Ir, OperationId};
-use quorate_tapir::message::{Decision, Prepare};
-use quorate_tapir::{Message, Record, Replica, ReplicaCommand, ReplicaConfig, ReplicaTimer, Status};
+use quorate_tapir::message::{Decision, Prepare, Vote};
+use quorate_tapir::{
+    Message, Record, Replica, ReplicaCommand, ReplicaConfig, ReplicaEvent, ReplicaTimer, Status,
+};
 
 const CLIENT: ClientId = ClientId(7);
 
@@ -204,16 +207,84 @@ fn a_host_seats_a_replica_and_tells_it_of_other_groups() {
 }
 
 #[test]
-fn a_prepare_that_may_be_refused_says_for_whom_and_whether_it_writes() {
-    let prepare = |transaction: Arc<Transaction>| {
+fn a_prepare_that_may_be_refused_says_for_whom_and_whether_it_writes_and_adds_values() {
+    let admission = |transaction: Arc<Transaction>| {
         let operation = Prepare { transaction, timestamp: at(5), first: None };
         let id = OperationId { transaction: id(1), number: 1 };
         let admission = Replica::admission(&Message::Ir(Ir::ProposeConsensus { id, operation }));
         assert_eq!((admission.urgency, admission.prepares_for), (Urgency::Prepare, Some(CLIENT)));
-        admission.writes
+        (admission.writes, admission.adds)
     };
-    assert!(prepare(writes("a", None)));
-    assert!(!prepare(Arc::new(Transaction::default())));
+    let of_two = |first: Option<&str>, second: Option<&str>| {
+        let writes =
+            [writes("a", first), writes("b", second)].iter().flat_map(|one| one.writes.clone()).collect();
+        Arc::new(Transaction { writes, ..Transaction::default() })
+    };
+    assert_eq!(admission(Arc::new(Transaction::default())), (false, false), "it only reads");
+    assert_eq!(admission(writes("a", None)), (true, false), "a deletion needs no room");
+    assert_eq!(admission(writes("a", Some("x"))), (true, true));
+    assert_eq!(admission(of_two(None, Some("x"))), (true, true));
+    assert_eq!(admission(of_two(Some("x"), None)), (true, true));
+    assert_eq!(admission(of_two(None, None)), (true, false));
+}
+
+#[test]
+fn events_of_a_replica_are_news_to_its_host() {
+    let table = [
+        (ReplicaEvent::Normal { view: View(3) }, News::Normal(View(3))),
+        (ReplicaEvent::ViewChanging { view: View(4) }, News::ViewChanging(View(4))),
+        (ReplicaEvent::Outdated { epoch: Epoch(2) }, News::Outdated(Epoch(2))),
+        (ReplicaEvent::Retired, News::Retired),
+        (ReplicaEvent::Lost { lost: 2 }, News::Lost(2)),
+    ];
+    for (event, news) in table {
+        assert_eq!(<Replica as HostedReplica>::news(&event), Some(news));
+    }
+}
+
+#[test]
+fn a_host_follows_a_transaction_by_the_messages_of_a_replica() {
+    let (transaction, group) = (id(1), ShardId(1));
+    let end = Message::CommitPrepared { id: OperationId { transaction, number: 1 }, timestamp: at(5) };
+    let ended = Landmark::Ended(transaction, End::Committed);
+    assert_eq!(Replica::landmark_received(&end, group), Some(ended));
+    let operation = Prepare { transaction: writes("a", None), timestamp: at(5), first: None };
+    let prepare = Message::Ir(Ir::ProposeConsensus { id: OperationId { transaction, number: 1 }, operation });
+    assert_eq!(Replica::landmark_received(&prepare, group), Some(Landmark::Asked(transaction)));
+    assert_eq!(Replica::keys_written(&prepare)[..2], [Some(Key::from("a")), None]);
+    assert_eq!(Replica::landmark_sent(&prepare), None);
+    let reply = Ir::ConsensusReply {
+        id: OperationId { transaction, number: 1 },
+        view: View(0),
+        verdict: Vote::Abort,
+        finalized: false,
+    };
+    assert_eq!(Replica::landmark_sent(&Message::Ir(reply)), Some(Landmark::Hindered(transaction)));
+}
+
+#[test]
+fn a_host_learns_in_which_epoch_and_life_a_replica_is_and_how_much_it_keeps() {
+    let mut replica = Hosted::retaining(Retention::default());
+    let health = HostedReplica::health(&replica.replica);
+    assert_eq!((health.arrived, health.clock_error_micros), (Some(Epoch::FIRST), None));
+    assert_eq!(replica.replica.next_life(), None, "it has not lost its records");
+    let memory =
+        |replica: &Hosted| HostedReplica::memory(&replica.replica).expect("it keeps versions in memory");
+    let (before, value) = (memory(&replica), "x".repeat(5_000));
+    replica.commits(1, "a", Some(&value), 510);
+    replica.commits(2, "a", Some("y"), 520);
+    assert!(memory(&replica).values >= before.values + 5_000, "{:?}", memory(&replica));
+    assert!(!HostedReplica::exceeds_memory(&replica.replica), "it has all the room there is");
+    replica.raises(600);
+    replica.step(Input::Timer(ReplicaTimer::Sweep));
+    let retained = HostedReplica::retained(&replica.replica);
+    assert_eq!(retained, replica.replica.retained());
+    assert!(retained.bytes >= 5_000, "what was overwritten is retained: {retained:?}");
+    let config = ReplicaConfig::new(member(2), GroupSize::new(3).unwrap(), Boot::Rejoin);
+    let mut lost = Hosted { replica: Replica::restore(config, []), now: Instant::START };
+    lost.step(Input::Start);
+    let health = HostedReplica::health(&lost.replica);
+    assert_eq!((health.status, health.arrived), (Status::Recovering, None));
 }
 
 #[test]

@@ -259,3 +259,104 @@ impl Through<Message> for SharedCoordinatorChangeReply {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use quorate_codec::Wire;
+    use quorate_core::{ClientId, Key, Value, Write};
+
+    use super::*;
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp { micros, client: ClientId(1) }
+    }
+
+    /// A transaction that writes a kilobyte to a key.
+    fn contents(key: &str) -> Arc<Transaction> {
+        let value = Some(Value::from(vec![b'x'; 1_000]));
+        let writes = vec![Write { key: Key::from(key.to_owned()), value }];
+        Arc::new(Transaction { writes, ..Transaction::default() })
+    }
+
+    fn prepare(transaction: &Arc<Transaction>, micros: u64) -> Prepare {
+        let first = (micros > 1).then_some(at(1));
+        Prepare { transaction: transaction.clone(), timestamp: at(micros), first }
+    }
+
+    fn entry(number: u32, transaction: &Arc<Transaction>, state: State) -> ConsensusEntry<Tapir> {
+        let (operation, verdict) = (prepare(transaction, u64::from(number)), Vote::Retry(at(9)));
+        ConsensusEntry { number, operation, verdict, state }
+    }
+
+    fn reply(committed: Option<&Arc<Transaction>>, votes: &[&Arc<Transaction>]) -> Message {
+        let vote = |(number, transaction): (u32, &&Arc<Transaction>)| RecordedVote {
+            number,
+            prepare: prepare(transaction, u64::from(number)),
+            vote: Vote::Ok,
+            finalized: (number > 1).then_some(Ballot(number.into())),
+            held: number == 2,
+        };
+        Message::CoordinatorChangeReply {
+            transaction: TransactionId { client: ClientId(1), sequence: 4, attempt: 2 },
+            ballot: Ballot(7),
+            view: View(3),
+            outcome: committed.map(|_| Outcome::Committed(at(5))),
+            committed: committed.cloned(),
+            votes: (1..).zip(votes).map(vote).collect(),
+            accepted: Some((Ballot(6), Outcome::Aborted)),
+            settled: committed.is_none(),
+        }
+    }
+
+    #[test]
+    fn prepares_and_decisions_of_a_record_are_read_back_with_their_transactions() {
+        let (one, other) = (contents("a"), contents("b"));
+        let decided = |operation| Some(InconsistentEntry { operation, executed: true });
+        let commit = |transaction: &Arc<Transaction>| {
+            decided(Decision::Commit { transaction: transaction.clone(), timestamp: at(2), last: at(3) })
+        };
+        let (tentative, finalized) = (State::Tentative, State::Finalized(Ballot(4)));
+        let table = [
+            (None, vec![]),
+            (decided(Decision::Abort { last: at(8) }), vec![]),
+            (commit(&one), vec![]),
+            (commit(&one), vec![entry(1, &one, tentative), entry(2, &other, finalized)]),
+            (commit(&other), vec![entry(1, &one, finalized), entry(2, &other, tentative)]),
+            (None, vec![entry(1, &one, tentative), entry(2, &other, tentative), entry(3, &one, finalized)]),
+        ];
+        for (inconsistent, consensus) in table {
+            let entries = OperationEntries::<Tapir> { inconsistent, consensus };
+            let restored = SharedEntries::of(&entries).restore();
+            assert_eq!(restored.map_err(|_| "a fault"), Ok(entries));
+        }
+    }
+
+    /// Near the limit of a transaction two copies would exceed a frame.
+    #[test]
+    fn a_transaction_is_written_once_whether_the_same_or_an_equal_one_is_named_again() {
+        let (one, same, other) = (contents("a"), contents("a"), contents("b"));
+        let length = |message: &Message| {
+            let restored = Message::decode(&quorate_codec::encode(message)).expect("it was just written");
+            assert_eq!(restored, *message);
+            message.encoded_len()
+        };
+        let single = length(&reply(None, &[&one]));
+        assert!((1_000..1_200).contains(&single), "{single}");
+        assert!(length(&reply(None, &[&one, &one, &one])) < single + 200);
+        assert!(length(&reply(None, &[&one, &same, &one])) < single + 200);
+        assert!(length(&reply(Some(&same), &[&one, &one])) < single + 200);
+        assert!(length(&reply(Some(&other), &[&one, &other])) > 2_000);
+        let restored = Message::decode(&quorate_codec::encode(&reply(Some(&other), &[&one, &other])));
+        let Ok(Message::CoordinatorChangeReply { committed: Some(committed), votes, .. }) = restored else {
+            panic!("{restored:?}")
+        };
+        assert!(Arc::ptr_eq(&committed, &votes[1].prepare.transaction), "reading restores the sharing");
+    }
+
+    #[test]
+    fn a_position_beyond_the_transactions_of_a_message_is_a_fault() {
+        let transactions = vec![contents("a"), contents("b")];
+        assert_eq!(at_position(&transactions, 1).ok(), Some(contents("b")));
+        assert!(at_position(&transactions, 2).is_err() && at_position(&Vec::new(), 0).is_err());
+    }
+}
