@@ -37,7 +37,7 @@ pub struct ReplicaConfig {
     /// A further prepare of a transaction gets no vote if its timestamp is further above its first than this. The same at
     /// every replica of a keyspace, for so long the outcomes of recoveries are kept (see `replica::promises`).
     pub retry_span: Duration,
-    /// How old a prepared entry becomes before the replica has its transaction recovered.
+    /// How old a prepared entry becomes before the replica has its transaction recovered. Never zero.
     pub recovery_timeout: Duration,
     /// How long a view change may take before the next view is tried.
     pub view_change_timeout: Duration,

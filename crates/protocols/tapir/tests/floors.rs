@@ -1,6 +1,8 @@
 //! The search for a floor, one answer at a time: what holds it up, and who must have said what before it is raised. After
 //! each step a restart would find all of it.
 
+mod participants;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,11 +53,17 @@ struct Leader {
 
 impl Leader {
     fn new(replicas: usize) -> Self {
-        let config = ReplicaConfig {
+        Leader::with(replicas, |_| {})
+    }
+
+    /// A leader with another configuration.
+    fn with(replicas: usize, change: impl FnOnce(&mut ReplicaConfig)) -> Self {
+        let mut config = ReplicaConfig {
             checkpoint_interval: Duration::from_secs(1),
             checkpoint_lag: Duration::ZERO,
             ..ReplicaConfig::new(member(1, 0), GroupSize::new(replicas).unwrap(), Boot::Initialise)
         };
+        change(&mut config);
         let replica = Replica::restore(config.clone(), []);
         let (now, clock_micros) = (Instant::START, CLOCK_MICROS);
         let mut leader = Leader { config, replica, now, clock_micros, persisted: Vec::new() };

@@ -113,7 +113,7 @@ impl Replica {
         now: Instant,
         outbox: &mut OutboxOf<Self>,
     ) {
-        let attempt = now.as_nanos() / (self.config.recovery_timeout.as_nanos().max(1) as u64);
+        let attempt = self.recovery_timeouts_in(now - Instant::START);
         let unheld = open.filter(|id| self.participant.prepared.entry(*id).is_none());
         for transaction in unheld.take(RECOVERIES_ASKED_MAX) {
             let record = self.ir.record();
@@ -186,7 +186,7 @@ impl Replica {
             return;
         };
         question.send(outbox);
-        let attempt = now.as_nanos() / (self.config.recovery_timeout.as_nanos().max(1) as u64);
+        let attempt = self.recovery_timeouts_in(now - Instant::START);
         let have_answered =
             |other: &Answers| other.given.iter().flatten().count() >= other.members.majority();
         let answered = question.answers.iter().any(have_answered);
@@ -255,9 +255,19 @@ impl Replica {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::{ClientId, Timestamp};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use quorate_core::hosted::Boot;
+    use quorate_core::{
+        ClientId, ClockTime, Effect, Epoch, GroupSize, Input, Key, Machine, Outbox, Random, ReplicaIndex,
+        Timestamp, Transaction, Write,
+    };
+    use quorate_ir::{Message as Ir, OperationId};
 
     use super::*;
+    use crate::config::ReplicaConfig;
+    use crate::message::Prepare;
 
     fn place(micros: u64) -> Cursor {
         (Timestamp { micros, client: ClientId(1) }, TransactionId::default())
@@ -271,5 +281,211 @@ mod tests {
             confirmation.step_back(place(late));
             assert_eq!(confirmation.confirmed, place(expected), "{confirmed} and {late}");
         }
+    }
+
+    const CLIENT: ClientId = ClientId(7);
+    const PARTICIPANTS: [ShardId; 2] = [ShardId(1), ShardId(2)];
+
+    fn id(sequence: u64) -> TransactionId {
+        TransactionId { client: CLIENT, sequence, attempt: 0 }
+    }
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp { micros, client: CLIENT }
+    }
+
+    fn contents(key: &str) -> Arc<Transaction> {
+        let writes = vec![Write { key: Key::from(key.to_owned()), value: None }];
+        Arc::new(Transaction { participants: PARTICIPANTS.to_vec(), writes, ..Transaction::default() })
+    }
+
+    /// Replica 0 of shard 1.
+    fn replica(replicas: usize) -> Replica {
+        let me = ReplicaId { shard: ShardId(1), index: ReplicaIndex(0) };
+        let config = ReplicaConfig::new(me, GroupSize::new(replicas).unwrap(), Boot::Initialise);
+        let config = ReplicaConfig { prepare_wait_max: Duration::ZERO, ..config };
+        let mut replica = Replica::restore(config, []);
+        step(&mut replica, Input::Start);
+        replica
+    }
+
+    fn step(replica: &mut Replica, input: quorate_core::machine::InputOf<Replica>) {
+        let (clock, mut random, mut outbox) = (ClockTime::from_micros(1_000), Random::new(1), Outbox::new());
+        let mut context = Context { now: Instant::START, clock, random: &mut random };
+        replica.step(&mut context, input, &mut outbox);
+    }
+
+    fn hears(replica: &mut Replica, message: Ir<crate::Tapir>) {
+        let (from, epoch, message) = (CLIENT.into(), Epoch::FIRST, Message::Ir(message));
+        step(replica, Input::Message { from, epoch, message });
+    }
+
+    /// A prepare of this number and timestamp.
+    fn prepares(
+        replica: &mut Replica,
+        sequence: u64,
+        number: u32,
+        key: &str,
+        micros: u64,
+        first: Option<u64>,
+    ) {
+        let id = OperationId { transaction: id(sequence), number };
+        let operation = Prepare { transaction: contents(key), timestamp: at(micros), first: first.map(at) };
+        hears(replica, Ir::ProposeConsensus { id, operation });
+    }
+
+    fn ends(replica: &mut Replica, sequence: u64, operation: Decision) {
+        let id = OperationId { transaction: id(sequence), number: OperationId::INCONSISTENT };
+        hears(replica, Ir::ProposeInconsistent { id, operation });
+    }
+
+    fn commit(key: &str, micros: u64) -> Decision {
+        Decision::Commit { transaction: contents(key), timestamp: at(micros), last: at(micros) }
+    }
+
+    /// The recoveries that are asked for: of which transaction, by which replica, and from which timestamp on.
+    fn asked(outbox: &mut OutboxOf<Replica>) -> Vec<(u64, Address, u64)> {
+        let asked = |effect| match effect {
+            Effect::Send { to, message: Message::Recover { transaction, participants, timestamp } } => {
+                assert_eq!(participants, PARTICIPANTS);
+                (transaction.sequence, to, timestamp.micros)
+            }
+            other => panic!("{other:?}"),
+        };
+        outbox.drain().map(asked).collect()
+    }
+
+    fn recoveries(replica: &Replica, open: &[u64], now: Instant) -> Vec<(u64, Address, u64)> {
+        let mut outbox = Outbox::new();
+        replica.have_recovered(open.iter().copied().map(id), now, &mut outbox);
+        asked(&mut outbox)
+    }
+
+    #[test]
+    fn of_what_is_open_that_is_recovered_of_which_something_is_known_and_nothing_is_held() {
+        let mut replica = replica(5);
+        prepares(&mut replica, 1, 1, "a", 910, None);
+        prepares(&mut replica, 2, 1, "a", 920, None);
+        prepares(&mut replica, 3, 2, "a", 940, Some(915));
+        prepares(&mut replica, 3, 3, "a", 950, Some(915));
+        ends(&mut replica, 4, commit("b", 960));
+        ends(&mut replica, 5, Decision::Abort { last: at(965) });
+        prepares(&mut replica, 6, 1, "a", 970, None);
+        ends(&mut replica, 6, commit("a", 975));
+        let told = recoveries(&replica, &[1, 2, 3, 4, 5, 6, 9], Instant::START);
+        let told: Vec<(u64, u64)> = told.iter().map(|(sequence, _, first)| (*sequence, *first)).collect();
+        // The sweep takes care of the first, which is held; of the fifth nothing could be asked, and the last is not known.
+        assert_eq!(told, [(2, 920), (3, 915), (4, 960), (6, 970)]);
+    }
+
+    #[test]
+    fn another_backup_coordinator_is_asked_after_each_timeout() {
+        let mut replica = replica(5);
+        prepares(&mut replica, 1, 1, "a", 910, None);
+        prepares(&mut replica, 2, 1, "a", 920, None);
+        let timeout = replica.config.recovery_timeout;
+        let at_attempt =
+            |attempt| Address::from(replica.backup_replica(id(2), &PARTICIPANTS, attempt).unwrap());
+        assert_ne!(at_attempt(0), at_attempt(1));
+        let nanosecond = Duration::from_nanos(1);
+        for (now, attempt) in [
+            (Duration::ZERO, 0),
+            (timeout - nanosecond, 0),
+            (timeout, 1),
+            (2 * timeout - nanosecond, 1),
+            (2 * timeout, 2),
+            (7 * timeout + timeout / 2, 7),
+        ] {
+            let told = recoveries(&replica, &[2], Instant::START + now);
+            assert_eq!(told, [(2, at_attempt(attempt), 920)], "after {now:?}");
+        }
+    }
+
+    #[test]
+    fn only_so_many_recoveries_are_asked_for_at_once_and_what_is_held_is_not_among_them() {
+        let mut replica = replica(5);
+        prepares(&mut replica, 0, 1, "a", 900, None);
+        let all: Vec<u64> = (0..100).collect();
+        for sequence in &all[1..] {
+            prepares(&mut replica, *sequence, 1, "a", 900 + sequence, None);
+        }
+        let told = recoveries(&replica, &all, Instant::START);
+        let expected = 1..=RECOVERIES_ASKED_MAX as u64;
+        assert!(told.iter().map(|(sequence, ..)| *sequence).eq(expected));
+    }
+
+    fn answer(view: u64, missing: &[u64]) -> Option<Answer> {
+        Some(Answer { view: View(view), missing: missing.iter().copied().map(id).collect() })
+    }
+
+    /// A question about commits 1 and 2, of which shard 2 takes part in both and shard 3 in the second; gives those that are not confirmed.
+    fn unconfirmed(second: [Option<Answer>; 3], third: [Option<Answer>; 3]) -> Vec<u64> {
+        let members = GroupSize::new(3).unwrap().into();
+        let given = |(shard, given): (u32, [Option<Answer>; 3])| Answers {
+            shard: ShardId(shard),
+            members,
+            given: given.to_vec(),
+        };
+        let commits =
+            vec![((at(5), id(1)), vec![ShardId(2)]), ((at(6), id(2)), vec![ShardId(2), ShardId(3)])];
+        let answers = [(2, second), (3, third)].into_iter().map(given).collect();
+        let question = Question { nonce: 1, commits, to: (at(9), id(0)), answers };
+        question.unconfirmed().map(|((_, transaction), _)| transaction.sequence).collect()
+    }
+
+    #[test]
+    fn a_commit_is_confirmed_by_majorities_of_all_other_participants_each_of_one_view() {
+        let none = || [None, None, None];
+        let two = |one: Option<Answer>, other: Option<Answer>| [one, None, other];
+        let all = || two(answer(3, &[]), answer(3, &[]));
+        assert_eq!(unconfirmed(none(), none()), [1, 2]);
+        assert_eq!(unconfirmed(all(), none()), [2], "of the second another participant has to know");
+        assert_eq!(unconfirmed(none(), all()), [1, 2]);
+        let nobody: [u64; 0] = [];
+        assert_eq!(unconfirmed(all(), all()), nobody);
+        let one = || [answer(3, &[]), None, None];
+        assert_eq!(unconfirmed(one(), all()), [1, 2], "one is no majority");
+        assert_eq!(unconfirmed(all(), one()), [2]);
+        let of_two_views = || two(answer(3, &[]), answer(4, &[]));
+        assert_eq!(
+            unconfirmed(of_two_views(), all()),
+            [1, 2],
+            "a view may have lost what an earlier one knew"
+        );
+        let later = [answer(3, &[]), answer(4, &[]), answer(4, &[])];
+        assert_eq!(unconfirmed(later, all()), nobody);
+        let lacks = |missing: &[u64]| two(answer(3, missing), answer(3, &[]));
+        assert_eq!(unconfirmed(lacks(&[1]), all()), [1]);
+        assert_eq!(unconfirmed(lacks(&[2]), all()), [2]);
+        assert_eq!(unconfirmed([answer(3, &[1]), answer(3, &[2]), answer(3, &[])], all()), nobody);
+    }
+
+    #[test]
+    fn a_replica_is_asked_for_what_its_shard_takes_part_in_until_it_knows_all_of_that() {
+        let members = GroupSize::new(3).unwrap().into();
+        let of = |shard, given: [Option<Answer>; 3]| Answers {
+            shard: ShardId(shard),
+            members,
+            given: given.to_vec(),
+        };
+        let commits =
+            vec![((at(5), id(1)), vec![ShardId(2)]), ((at(6), id(2)), vec![ShardId(2), ShardId(3)])];
+        let answers = vec![of(2, [None, answer(0, &[2]), answer(0, &[])]), of(3, [None, None, None])];
+        let question = Question { nonce: 8, commits, to: (at(9), id(0)), answers };
+        let mut outbox = Outbox::new();
+        question.send(&mut outbox);
+        let told = outbox.drain().map(|effect| match effect {
+            Effect::Send {
+                to: Address::Replica(to),
+                message: Message::AreDecided { nonce: 8, transactions },
+            } => {
+                let transactions: Vec<u64> = transactions.iter().map(|(_, id)| id.sequence).collect();
+                (to.shard.0, to.index.0, transactions)
+            }
+            other => panic!("{other:?}"),
+        });
+        let expected =
+            [(2, 0, vec![1, 2]), (2, 1, vec![1, 2]), (3, 0, vec![2]), (3, 1, vec![2]), (3, 2, vec![2])];
+        assert_eq!(told.collect::<Vec<_>>(), expected);
     }
 }

@@ -353,7 +353,7 @@ mod tests {
     use quorate_core::hosted::Boot;
     use quorate_core::machine::Machine;
     use quorate_core::{Ballot, ClientId, GroupSize, Instant, ReadVersion, Value, View, Write};
-    use quorate_ir::{Cursor, Outline, Part, RecordPage};
+    use quorate_ir::{ConsensusEntry, Cursor, InconsistentEntry, Outline, Part, RecordPage, State};
     use quorate_store::Prepared;
 
     use super::super::participant::Participant;
@@ -637,6 +637,255 @@ mod tests {
                 witness.hear(replica(1, 0), raises, &mut found);
                 assert!(found.is_empty(), "{complete:?}, {raises:?}: {found:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_hold_needs_a_favourable_vote_at_its_very_timestamp() {
+        let told = |vote: Vote, micros: u64| {
+            let mut replica = machine();
+            let operation = Prepare { transaction: Arc::default(), timestamp: at(micros), first: None };
+            let id = OperationId { transaction: ID, number: 1 };
+            let fact = Fact::ConsensusRecorded { id, operation, verdict: vote };
+            replica.ir.restore(fact, &mut Participant::new(crate::Rules::EXCLUSIVE, None));
+            let (transaction, since) = (Arc::default(), Instant::START);
+            replica.participant.prepared.insert(ID, Prepared { transaction, timestamp: at(5), since });
+            catch_unwind(AssertUnwindSafe(|| replica.assert_whole())).is_ok()
+        };
+        assert!(told(Vote::Ok, 5));
+        assert!(!told(Vote::Ok, 4) && !told(Vote::Abstain, 5) && !told(Vote::Retry(at(9)), 5));
+    }
+
+    #[test]
+    fn the_promises_of_what_is_open_or_has_not_run_are_nobodys_fault() {
+        for executed in [false, true] {
+            let mut replica = machine();
+            replica.participant.promises.insert(ID, Promise::default());
+            replica.assert_whole();
+            let operation = Decision::Abort { last: at(1) };
+            let fact = Fact::InconsistentRecorded { transaction: ID, operation, executed };
+            replica.ir.restore(fact, &mut Participant::new(crate::Rules::EXCLUSIVE, None));
+            let is_well = catch_unwind(AssertUnwindSafe(|| replica.assert_whole())).is_ok();
+            assert_eq!(is_well, !executed);
+        }
+        let config = ReplicaConfig::new(replica(1, 0), GroupSize::new(3).unwrap(), Boot::Rejoin);
+        let mut recovering = Replica::restore(config, []);
+        recovering.participant.promises.insert(ID, Promise::default());
+        let operation = Decision::Abort { last: at(1) };
+        let fact = Fact::InconsistentRecorded { transaction: ID, operation, executed: true };
+        recovering.ir.restore(fact, &mut Participant::new(crate::Rules::EXCLUSIVE, None));
+        recovering.assert_whole();
+    }
+
+    /// A record of a view in which a transaction is prepared once, and has ended, if it has.
+    fn page(text: &str, micros: u64, verdict: Vote, decision: Option<Decision>) -> Record {
+        let operation = Prepare { transaction: contents(text), timestamp: at(micros), first: None };
+        let state = State::Finalized(Ballot::ORIGINAL);
+        let entries = OperationEntries {
+            inconsistent: decision.map(|operation| InconsistentEntry { operation, executed: true }),
+            consensus: vec![ConsensusEntry { number: 1, operation, verdict, state }],
+        };
+        Record::ViewPage { view: View(1), page: RecordPage { entries: vec![(ID, entries)] } }
+    }
+
+    #[test]
+    fn the_records_that_a_view_begins_with_hold_votes_and_decisions() {
+        // The vote that both shards have in the record of their view, how many replicas keep that, and what is found.
+        let table: [(Vote, u64, u8, &[&str]); 5] = [
+            (Vote::Ok, 5, 2, &[]),
+            (Vote::Ok, 5, 1, &["TAP7", "TAP7"]),
+            (Vote::Ok, 6, 2, &["TAP7", "TAP7"]),
+            (Vote::Abstain, 5, 3, &["TAP7", "TAP7"]),
+            (Vote::Retry(at(9)), 5, 3, &["TAP7", "TAP7"]),
+        ];
+        for (verdict, micros, replicas, expected) in table {
+            let (mut witness, mut found) = (witness(), Vec::new());
+            for (shard, index) in
+                [1, 2].into_iter().flat_map(|shard| (0..replicas).map(move |index| (shard, index)))
+            {
+                witness.keep(replica(shard, index), &page("wa", micros, verdict, None), &mut found);
+            }
+            assert!(found.is_empty());
+            let known = Some(commit("wa", 5));
+            witness.keep(replica(1, 2), &page("wa", 4, Vote::Abort, known), &mut found);
+            assert_eq!(properties(&found), expected, "{verdict:?} at {micros} of {replicas}");
+            found.clear();
+            let aborted = Some(Decision::Abort { last: at(9) });
+            witness.keep(replica(1, 0), &page("wa", 5, verdict, aborted), &mut found);
+            assert_eq!(properties(&found), ["TAP4"], "it has committed");
+        }
+    }
+
+    #[test]
+    fn a_vote_counts_as_it_was_made_final_and_for_what_was_proposed_here() {
+        let id = OperationId { transaction: ID, number: 1 };
+        // The vote of the third replica of shard 1, and as what it was made final there.
+        let table: [(Option<Vote>, Option<Vote>, &[&str]); 5] = [
+            (Some(Vote::Ok), None, &[]),
+            (Some(Vote::Abstain), None, &["TAP7"]),
+            (Some(Vote::Abstain), Some(Vote::Ok), &[]),
+            (Some(Vote::Abort), Some(Vote::Abort), &["TAP7"]),
+            (None, None, &["TAP7"]),
+        ];
+        for (voted, made_final, expected) in table {
+            let (mut witness, mut found) = (witness(), Vec::new());
+            vote(&mut witness, ID, "wa", 5, [1, 2]);
+            let prepare = Prepare { transaction: contents("wa"), timestamp: at(5), first: None };
+            if let Some(vote) = voted {
+                let prepare = prepare.clone();
+                witness.keep(replica(1, 2), &Record::Voted { id, prepare, vote }, &mut found);
+            }
+            if let Some(vote) = made_final {
+                let record = Record::VoteFinalized { id, vote, ballot: Ballot::ORIGINAL };
+                witness.keep(replica(1, 2), &record, &mut found);
+            }
+            witness.keep(replica(1, 0), &decided(ID, commit("wa", 5)), &mut found);
+            assert_eq!(properties(&found), expected, "{voted:?}, {made_final:?}");
+        }
+        // Of a prepare that was never seen nothing follows.
+        let (mut witness, mut found) = (witness(), Vec::new());
+        let record = Record::VoteFinalized { id, vote: Vote::Ok, ballot: Ballot::ORIGINAL };
+        witness.keep(replica(1, 0), &record, &mut found);
+        let record = Record::CommittedAsPrepared { id, last: at(5), executed: true };
+        witness.keep(replica(1, 0), &record, &mut found);
+        assert!(found.is_empty() && witness.held.is_empty() && witness.outcomes.is_empty());
+    }
+
+    #[test]
+    fn an_outcome_is_compared_with_those_of_all_participants_in_whatever_order_they_come_to_light() {
+        let abort = || Decision::Abort { last: at(9) };
+        let table: [(ReplicaId, Decision, ReplicaId, Decision, &[&str]); 6] = [
+            (replica(2, 0), abort(), replica(1, 0), commit("wa", 5), &["TAP4"]),
+            (replica(3, 0), abort(), replica(1, 0), commit("wa", 5), &[]),
+            (replica(1, 1), abort(), replica(1, 0), commit("wa", 5), &["TAP4"]),
+            (replica(1, 1), commit("wa", 5), replica(1, 0), abort(), &["TAP4"]),
+            (replica(1, 0), commit("wa", 5), replica(2, 0), commit("wa", 6), &["TAP4", "TAP7", "TAP7"]),
+            (replica(1, 0), abort(), replica(2, 0), abort(), &[]),
+        ];
+        for (first, one, second, other, expected) in table {
+            let (mut witness, mut found) = (witness(), Vec::new());
+            vote(&mut witness, ID, "wa", 5, [2, 2]);
+            witness.keep(first, &decided(ID, one.clone()), &mut found);
+            assert!(found.is_empty());
+            witness.keep(second, &decided(ID, other.clone()), &mut found);
+            let properties = properties(&found);
+            assert_eq!(properties[..expected.len().min(properties.len())], *expected, "{one:?}, {other:?}");
+            let told = found.iter().all(|violation| violation.transaction == Some(ID));
+            assert!(told, "{found:?}");
+        }
+    }
+
+    /// Transactions that commit in this order, and the properties that the last one is found to break.
+    fn last_of(transactions: &[(&str, u64)]) -> Vec<&'static str> {
+        let (mut witness, mut found) = (witness(), Vec::new());
+        for (sequence, (text, micros)) in (1..).zip(transactions) {
+            found.clear();
+            let id = TransactionId { sequence, ..OTHER };
+            vote(&mut witness, id, text, *micros, [2, 2]);
+            witness.keep(replica(1, 0), &decided(id, commit(text, *micros)), &mut found);
+        }
+        properties(&found)
+    }
+
+    #[test]
+    fn a_write_is_held_against_the_readers_up_to_the_next_version_and_no_others() {
+        let none: [&str; 0] = [];
+        assert_eq!(last_of(&[("wa", 5), ("ra@5 wa", 10), ("wa", 7)]), ["TAP8"], "a lost update");
+        assert_eq!(last_of(&[("wa", 5), ("ra@5 wa", 10), ("wa", 12)]), none);
+        assert_eq!(last_of(&[("wa", 5), ("wa", 10), ("ra@10", 20), ("wa", 7)]), none);
+        assert_eq!(last_of(&[("wa", 5), ("ra@5", 20), ("wa", 10)]), ["TAP8"]);
+        let told_already = [("wa", 5), ("ra@5", 20), ("wa", 10), ("wa", 7)];
+        assert_eq!(last_of(&told_already), none, "the reader was found out by the next version");
+        assert_eq!(last_of(&[("wa", 5), ("ra@5", 8), ("ra@5", 9), ("wa", 7)]), ["TAP8", "TAP8"]);
+        assert_eq!(last_of(&[("wa", 5), ("ra@5", 7), ("wb", 6)]), none, "of another key");
+    }
+
+    #[test]
+    fn what_is_read_when_it_is_prepared_and_index_lists_have_no_timestamps() {
+        let list = quorate_core::reserved::index_list_keys(1).remove(0);
+        let (read, plain) = ((list, at(5)), (Key::from("a"), at(5)));
+        for ((key, version), held, expected) in
+            [(read.clone(), false, &[][..]), (plain.clone(), true, &[]), (plain, false, &["TAP8"])]
+        {
+            let (mut witness, mut found) = (witness(), Vec::new());
+            let write = Write { key: key.clone(), value: None };
+            let overwrites = Transaction { writes: vec![write], ..Transaction::clone(&contents("")) };
+            let reads = vec![ReadVersion { key, version, deleted: false }];
+            let reader =
+                Transaction { reads, reads_when_prepared: held, ..Transaction::clone(&contents("")) };
+            for (id, transaction, micros) in [(ID, overwrites, 7), (OTHER, reader, 9)] {
+                vote(&mut witness, id, "", micros, [2, 2]);
+                let (transaction, timestamp) = (Arc::new(transaction), at(micros));
+                let decision = Decision::Commit { transaction, timestamp, last: timestamp };
+                witness.keep(replica(1, 0), &decided(id, decision), &mut found);
+            }
+            assert_eq!(properties(&found), expected);
+        }
+    }
+
+    #[test]
+    fn a_group_whose_size_nobody_has_shown_yet_proves_nothing() {
+        let (mut witness, mut found) = (Witness::default(), Vec::new());
+        witness.keep(replica(1, 0), &decided(ID, commit("wa", 5)), &mut found);
+        assert!(found.is_empty());
+        witness.see(&machine());
+        witness.keep(replica(1, 0), &decided(OTHER, commit("wb", 6)), &mut found);
+        assert_eq!(properties(&found), ["TAP7"], "of shard 2 nothing is known yet");
+    }
+
+    #[test]
+    fn a_replica_that_refuses_is_bound_until_it_begins_another_life() {
+        let begins = |replica, life| Record::LifeNoted { replica: ReplicaIndex(replica), life };
+        let kept_off = |change: &dyn Fn(&mut Witness)| {
+            let (mut witness, mut found) = (witness(), Vec::new());
+            let (view, below, from) = (View(0), at(9), Cursor::default());
+            let (executed, open, next) = (Vec::new(), Vec::new(), None);
+            let reply = Message::GatherReply { view, below, from, executed, open, next };
+            witness.hear(replica(1, 0), &reply, &mut found);
+            change(&mut witness);
+            let prepare = Prepare { transaction: contents("wa"), timestamp: at(5), first: None };
+            let id = OperationId { transaction: ID, number: 1 };
+            witness.keep(replica(1, 0), &Record::Voted { id, prepare, vote: Vote::Ok }, &mut found);
+            properties(&found)
+        };
+        let none: [&str; 0] = [];
+        assert_eq!(kept_off(&|_| {}), ["IR8"]);
+        assert_eq!(kept_off(&|witness| witness.keep(replica(1, 0), &begins(0, 2), &mut Vec::new())), none);
+        assert_eq!(kept_off(&|witness| witness.keep(replica(1, 0), &begins(1, 2), &mut Vec::new())), ["IR8"]);
+        assert_eq!(kept_off(&|witness| witness.keep(replica(2, 0), &begins(0, 2), &mut Vec::new())), ["IR8"]);
+        assert_eq!(kept_off(&|witness| witness.begin_anew(replica(1, 0), &BTreeSet::new())), none);
+        assert_eq!(kept_off(&|witness| witness.begin_anew(replica(1, 1), &BTreeSet::new())), ["IR8"]);
+        assert_eq!(kept_off(&|witness| witness.begin_anew(replica(2, 0), &BTreeSet::new())), ["IR8"]);
+    }
+
+    #[test]
+    fn a_view_is_started_by_one_replica_with_one_record() {
+        let started = |verdict| {
+            let Record::ViewPage { view, page } = page("wa", 5, verdict, None) else { unreachable!() };
+            Message::Ir(quorate_ir::Message::StartView {
+                view,
+                since: None,
+                part: Part { series: 1, index: 0, count: 1 },
+                page,
+                outline: Outline::default(),
+                supplement: Default::default(),
+                floor: None,
+                state: None,
+                state_to: None,
+            })
+        };
+        let table: [(ReplicaId, Vote, &[&str]); 4] = [
+            (replica(1, 0), Vote::Ok, &[]),
+            (replica(1, 0), Vote::Abort, &["IR6"]),
+            (replica(1, 1), Vote::Ok, &["IR6"]),
+            (replica(2, 1), Vote::Abort, &[]),
+        ];
+        for (from, verdict, expected) in table {
+            let (mut witness, mut found) = (witness(), Vec::new());
+            witness.hear(replica(1, 0), &started(Vote::Ok), &mut found);
+            assert!(found.is_empty(), "no floor is raised: {found:?}");
+            witness.hear(from, &started(verdict), &mut found);
+            assert_eq!(properties(&found), expected, "{from}, {verdict:?}");
         }
     }
 }

@@ -48,6 +48,7 @@ mod verifying;
 mod watched;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use quorate_core::changes::PRESENT;
 use quorate_core::command::Outcome;
@@ -580,7 +581,7 @@ impl Replica {
             self.asked.len(),
             prepared.len()
         );
-        let timeout = self.config.recovery_timeout.as_nanos().max(1) as u64;
+        let timeout = self.config.recovery_timeout.as_nanos() as u64;
         let cutoff = Instant::from_nanos(context.now.as_nanos().saturating_sub(timeout));
         if cutoff == Instant::START {
             return;
@@ -589,7 +590,7 @@ impl Replica {
         for id in prepared.older_than(cutoff) {
             let held = prepared.entry(id).expect("it was just listed");
             assert!(held.since <= cutoff, "{id} is held since {:?}, after {cutoff:?}", held.since);
-            let timeouts = (context.now - held.since).as_nanos() as u64 / timeout;
+            let timeouts = self.recovery_timeouts_in(context.now - held.since);
             if self.asked.get(&id) == Some(&timeouts) {
                 continue;
             }
@@ -604,6 +605,11 @@ impl Replica {
                 return;
             }
         }
+    }
+
+    /// How often a recovery takes too long within such a time.
+    fn recovery_timeouts_in(&self, time: Duration) -> u64 {
+        (time.as_nanos() / self.config.recovery_timeout.as_nanos()) as u64
     }
 
     /// The status of the replica.
