@@ -173,9 +173,7 @@ impl Coordinates for Coordinator {
     }
 
     fn on_message(&mut self, from: ReplicaId, message: Message, context: &mut Context<'_>, outbox: &mut Out) {
-        if !self.silent.is_empty() {
-            self.silent.remove(&from);
-        }
+        self.silent.remove(&from);
         match message {
             Message::ReadReply { transaction, key, version, value } => {
                 let found = KeyVersion { key, version, value };
@@ -411,8 +409,8 @@ impl Coordinator {
     /// Forgets a transaction of which the replicas know nothing. Only here can be told what became of it, if that has been
     /// asked.
     fn close(&mut self, id: TransactionId, outcome: Outcome, outbox: &mut Out) {
-        let open = self.transactions.remove(&id);
-        if open.is_some_and(|open| open.wants.resolve_wanted) {
+        let Some(open) = self.transactions.remove(&id) else { return };
+        if open.wants.resolve_wanted {
             outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
         }
     }

@@ -601,7 +601,7 @@ impl Coordinator {
         preparing.repeat(id, outbox);
     }
 
-    /// Repeats what has had no answer.
+    /// Repeats what has had no answer. A shard that waits for a fast quorum has said when to look again.
     pub(super) fn attend_preparing(
         &mut self,
         id: TransactionId,
@@ -611,7 +611,7 @@ impl Coordinator {
         self.advance(id, context, outbox);
         let deadline = self.transactions.get(&id)?.deadline;
         let abandon_at = deadline + self.config.abandon_after;
-        let (resend_timeout, fast_path_timeout) = (self.config.resend_timeout, self.config.fast_path_timeout);
+        let resend_timeout = self.config.resend_timeout;
         // The decision may have been made just now.
         if self.preparing(id).is_none() {
             return Some(context.now + resend_timeout);
@@ -622,16 +622,7 @@ impl Coordinator {
             preparing.resend_after = (preparing.resend_after * 2).min(resend_timeout * 8);
             preparing.repeat(id, outbox);
         }
-        let mut next = preparing.sent_at + preparing.resend_after;
-        let sent_at = preparing.sent_at;
-        for quorum_at in
-            preparing.parts.iter().filter(|part| part.settled.is_none()).filter_map(|part| part.quorum_at)
-        {
-            let waited_until = quorum_at + fast_path_patience(quorum_at - sent_at, fast_path_timeout);
-            if waited_until > context.now {
-                next = next.min(waited_until);
-            }
-        }
+        let next = preparing.sent_at + preparing.resend_after;
         let limit = if context.now < deadline { deadline } else { abandon_at };
         Some(next.min(limit))
     }

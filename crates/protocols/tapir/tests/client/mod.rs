@@ -3,11 +3,13 @@
 //! Each step is told line by line, with everything that it leads to, so that a test states what happens and that nothing else does.
 
 mod ending;
+mod epochs;
 mod execution;
 mod expiring;
 mod preparing;
 mod quorum;
 mod reporting;
+mod timing;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
