@@ -13,6 +13,7 @@ mod readers;
 mod recovery;
 mod scripts;
 mod searching;
+mod serving;
 mod shortening;
 mod sweeping;
 mod telling;

@@ -64,9 +64,6 @@ impl Currency {
         now: Instant,
         timeout: Duration,
     ) -> bool {
-        if self.missing.is_empty() && !self.is_behind {
-            return false;
-        }
         self.missing
             .retain(|key, (version, _)| *version >= floor && versions.newest_timestamp(key) < *version);
         let overdue = self.is_behind || self.missing.values().any(|(_, since)| now - *since >= timeout);

@@ -88,3 +88,122 @@ fn bytes_of(message: &Message) -> usize {
     };
     HEADER_BYTES + contents
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use quorate_core::{
+        Ballot, ClockTime, Key, KeyRange, ReadVersion, Timestamp, Transaction, TransactionId, Value, View,
+        Write,
+    };
+    use quorate_ir::OperationId;
+
+    use super::*;
+    use crate::message::{Prepare, Validation, Vote};
+
+    const AT: Timestamp = Timestamp::ZERO;
+
+    fn id() -> OperationId {
+        OperationId::default()
+    }
+
+    /// A transaction of so many bytes, roughly.
+    fn contents(bytes: usize) -> Arc<Transaction> {
+        let write = Write { key: Key::from("a"), value: Some(Value::from(vec![b'x'; bytes])) };
+        Arc::new(Transaction { writes: vec![write], ..Transaction::default() })
+    }
+
+    fn prepare(bytes: usize) -> Message {
+        let operation = Prepare { transaction: contents(bytes), timestamp: AT, first: None };
+        Message::Ir(Ir::ProposeConsensus { id: id(), operation })
+    }
+
+    fn decision(operation: Decision) -> Message {
+        Message::Ir(Ir::ProposeInconsistent { id: id(), operation })
+    }
+
+    fn commit(bytes: usize) -> Message {
+        decision(Decision::Commit { transaction: contents(bytes), timestamp: AT, last: AT })
+    }
+
+    fn finalize() -> Message {
+        let (verdict, view, ballot) = (Vote::Ok, View(0), Ballot::ORIGINAL);
+        Message::Ir(Ir::FinalizeConsensus { id: id(), verdict, view, ballot })
+    }
+
+    fn keys(lengths: &[usize]) -> Vec<Key> {
+        lengths.iter().map(|length| Key::from(vec![b'k'; *length])).collect()
+    }
+
+    fn read_many(lengths: &[usize]) -> Message {
+        let transaction = TransactionId::default();
+        Message::ReadMany { transaction, request: 1, keys: keys(lengths), in_turn: false }
+    }
+
+    fn quorum_read(lengths: &[usize]) -> Message {
+        let transaction = TransactionId::default();
+        Message::QuorumRead { transaction, round: 1, timestamp: AT, keys: keys(lengths), in_turn: false }
+    }
+
+    fn read_validated(lengths: &[usize], told: &[usize]) -> Message {
+        let read = |key| ReadVersion { key, version: AT, deleted: false };
+        let reads = keys(told).into_iter().map(read).collect();
+        let validated = vec![Validation { timestamp: AT, reads }];
+        let transaction = TransactionId::default();
+        Message::ReadValidated { transaction, keys: keys(lengths), otherwise: None, validated }
+    }
+
+    #[test]
+    fn what_only_a_normal_replica_answers_waits_for_a_view() {
+        let (transaction, key) = (TransactionId::default(), Key::from("k"));
+        let range = KeyRange { from: key.clone(), to: None };
+        let waiting = [
+            Message::Read { transaction, key: key.clone() },
+            Message::ReadInTurn { transaction, key: key.clone() },
+            read_many(&[1]),
+            Message::Scan { transaction, request: 1, range: range.clone(), limit: 1 },
+            quorum_read(&[1]),
+            Message::QuorumScan { transaction, round: 1, timestamp: AT, range, limit: 1 },
+            read_validated(&[1], &[]),
+            Message::CommitPrepared { id: id(), timestamp: AT },
+            prepare(1),
+            commit(1),
+            Message::Ir(Ir::FinalizeInconsistent { id: id() }),
+            finalize(),
+        ];
+        for message in waiting {
+            assert!(needs_a_view(&message), "{message:?}");
+        }
+        let sent = ClockTime::from_micros(1);
+        let others = [
+            Message::ClockProbe { sent, deadlines: true },
+            Message::Recover { transaction, participants: vec![], timestamp: AT },
+            Message::Validated { timestamp: AT, reads: vec![] },
+            Message::Ir(Ir::HigherView { view: View(1) }),
+            Message::Ir(Ir::StartViewChange { view: View(1) }),
+        ];
+        for message in others {
+            assert!(!needs_a_view(&message), "{message:?}");
+        }
+    }
+
+    #[test]
+    fn what_waits_counts_with_what_it_carries() {
+        let header = bytes_of(&finalize());
+        assert_eq!(header, 100);
+        let table = [
+            (prepare(5_000), contents(5_000).bytes()),
+            (commit(5_000), contents(5_000).bytes()),
+            (decision(Decision::Abort { last: AT }), 0),
+            (read_many(&[3, 4]), 7),
+            (quorum_read(&[3, 4, 5]), 12),
+            (read_validated(&[3, 4], &[5]), 12),
+            (read_validated(&[], &[5, 6]), 11),
+            (Message::Read { transaction: TransactionId::default(), key: Key::from("long") }, 0),
+        ];
+        for (message, contents) in table {
+            assert_eq!(bytes_of(&message), header + contents, "{message:?}");
+        }
+    }
+}

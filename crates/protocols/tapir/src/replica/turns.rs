@@ -138,7 +138,7 @@ impl Line {
     /// True if the line has had many turns, and leaves a gap after each outcome for writers from elsewhere.
     fn leaves_gaps(&self, now: Instant) -> bool {
         let contended_elsewhere = self.elsewhere_at.is_some_and(|at| now - at < ELSEWHERE_REMEMBERED);
-        self.last_was_own && self.streak >= STREAK_MAX && contended_elsewhere
+        self.streak >= STREAK_MAX && contended_elsewhere
     }
 
     /// When the next in the line may have its turn.
@@ -828,5 +828,146 @@ mod tests {
             }
         }
         assert!(answered > 1_000, "{answered}");
+    }
+
+    /// Turns that all lead to writes, one after the other from this client on; gives when the last has ended, after 20 ms each.
+    fn take_turns(replica: &mut Fixture, begin: u64, clients: std::ops::Range<u64>) -> u64 {
+        let mut now = begin;
+        for client in clients {
+            assert_eq!(replica.answered(now), [client], "at {now}");
+            replica.prepares(now + 1, client);
+            assert!(replica.answered(now + 1).is_empty());
+            now += 21;
+            replica.pending = false;
+        }
+        now
+    }
+
+    /// A line of many, after a writer from elsewhere at 0 whose outcome has come at 3,000.
+    fn contended() -> Fixture {
+        let mut replica = Fixture::new();
+        replica.pending = true;
+        assert!(replica.reads(0, 99));
+        replica.prepares(0, 98);
+        replica.turns.lines.values_mut().for_each(|line| line.held_since = Some(at(3_000)));
+        for client in 1..=60 {
+            assert!(replica.reads(3_000, client));
+        }
+        replica.pending = false;
+        assert!(replica.answered(3_000).is_empty());
+        replica
+    }
+
+    #[test]
+    fn a_gap_is_left_after_so_many_turns_in_a_row_and_not_after_fewer() {
+        let most = u64::from(STREAK_MAX);
+        let mut replica = contended();
+        let ended = take_turns(&mut replica, 3_010, 1..most);
+        assert_eq!(replica.answered(ended), [most], "that is one less");
+        let mut replica = contended();
+        let ended = take_turns(&mut replica, 3_010, 1..most + 1);
+        assert!(replica.answered(ended).is_empty());
+        // Another's write begins a new count, on which a full streak follows.
+        let mut replica = contended();
+        let ended = take_turns(&mut replica, 3_010, 1..most);
+        replica.prepares(ended, 97);
+        assert!(replica.answered(ended).is_empty());
+        replica.pending = false;
+        assert!(replica.answered(ended + 20).is_empty(), "another may be on its heels");
+        let ended = take_turns(&mut replica, ended + 30, most..2 * most - 1);
+        assert_eq!(replica.answered(ended), [2 * most - 1], "of that count it is one less again");
+    }
+
+    #[test]
+    fn no_writes_but_those_of_the_one_whose_turn_it_is_count_as_its_own() {
+        for other in [0, 50] {
+            let mut replica = contended();
+            assert_eq!(replica.answered(3_010), [1]);
+            // One with a lesser or a greater name comes from elsewhere, and the turn goes on.
+            replica.prepares(3_011, other);
+            assert!(replica.answered(3_012).is_empty());
+            replica.pending = false;
+            assert!(replica.answered(3_020).is_empty());
+            assert!(replica.answered(3_030).is_empty(), "it is still the turn of 1");
+            replica.prepares(3_040, 1);
+            assert!(replica.answered(3_041).is_empty());
+            replica.pending = false;
+            assert_eq!(replica.answered(3_060), [2], "the last write was one of the line: no heels");
+        }
+    }
+
+    #[test]
+    fn a_prepare_that_writes_nothing_is_no_writer() {
+        let mut replica = contended();
+        // Neither by another, when the next is due, …
+        replica.turns.on_prepare(transaction(97), &key(), false, at(3_005));
+        assert_eq!(replica.answered(3_010), [1]);
+        // … nor by the one whose turn it is.
+        replica.prepares(3_011, 1);
+        assert!(replica.answered(3_011).is_empty());
+        replica.pending = false;
+        assert_eq!(replica.answered(3_030), [2]);
+        replica.turns.on_prepare(transaction(2), &key(), false, at(3_031));
+        assert_eq!(replica.answered(3_031), [3], "the line goes on at once");
+        let line = replica.turns.lines.values().next().unwrap();
+        assert_eq!((line.streak, line.own_writer), (1, Some(transaction(1))));
+    }
+
+    #[test]
+    fn a_line_that_is_free_is_not_used_because_others_are_looked_at() {
+        let (remembered, other) = (REMEMBERED.as_millis() as u64, Key::from("other"));
+        let mut replica = Fixture::new();
+        replica.pending = true;
+        assert!(replica.reads(0, 1));
+        replica.pending = false;
+        assert!(replica.answered(100).is_empty());
+        assert_eq!(replica.answered(110), [1]);
+        let from = Address::Client(ClientId(5));
+        assert!(replica.turns.join(from, transaction(5), &other, true, at(1_900)));
+        let pending = |key: &Key| *key == other;
+        assert!(replica.turns.take(pending, at(1_900), Duration::from_secs(2)).is_empty());
+        assert!(!replica.reads(110 + remembered, 2), "nobody has used it since 110");
+        // One that somebody was about to write when it was looked at is in use.
+        assert!(replica.turns.join(from, transaction(6), &other, false, at(1_899 + remembered)));
+    }
+
+    #[test]
+    fn a_turn_that_is_over_by_a_prepare_counts_as_long_as_it_took() {
+        // Turns that end at once make the next ones short; one that has lasted lengthens them again.
+        let last = |turns: &[u64]| *limits(turns).last().unwrap();
+        let short = vec![0; 40];
+        let then = |took: u64| last(&[short.as_slice(), &[took, 0]].concat());
+        assert_eq!(then(0), TURN_MIN);
+        assert!(then(4) >= TURN_MIN && then(4) < Duration::from_millis(6));
+        assert_eq!(limits(&[300, 0])[1], TURN_MAX);
+        assert_eq!(limits(&[75, 0]), [TURN_MAX, TURN_MAX], "four times what is usual, which stays as it is");
+        assert_eq!(limits(&[35, 0])[1], Duration::from_millis(280));
+    }
+
+    #[test]
+    fn a_reader_that_asks_again_keeps_its_place_and_does_not_wait_twice() {
+        let mut replica = Fixture::new();
+        replica.pending = true;
+        assert!(replica.reads(0, 1) && replica.reads(0, 2) && replica.reads(50, 1));
+        assert_eq!(replica.turns.waiting, 2);
+        replica.pending = false;
+        assert!(replica.answered(100).is_empty());
+        assert_eq!(replica.answered(110), [1]);
+        assert_eq!(replica.turns.waiting, 1);
+        assert_eq!(replica.answered(110 + TURN_MAX.as_millis() as u64), [2]);
+        assert!(replica.turns.is_empty());
+    }
+
+    #[test]
+    fn one_that_has_not_asked_again_within_its_patience_is_passed_over() {
+        for (now, answered) in [(2_000, vec![1]), (2_001, vec![])] {
+            let mut replica = Fixture::new();
+            replica.pending = true;
+            assert!(replica.reads(0, 1));
+            replica.prepares(1_900, 9);
+            replica.pending = false;
+            assert!(replica.answered(1_980).is_empty());
+            assert_eq!(replica.answered(now), answered, "at {now}");
+        }
     }
 }

@@ -83,8 +83,8 @@ pub(crate) fn validate_prepare(
     let floor = write_floor(shelf, transaction, rules).max(read_floor(shelf, transaction));
     let spares_equal = rules.has(Plant::WriteAtPromise);
     // A reader at a timestamp has found what lies at it too, and may choose one that is somebody's already.
-    let is_too_low = floor.is_some_and(|floor| timestamp < floor)
-        || promised.is_some_and(|promised| timestamp < promised || timestamp == promised && !spares_equal);
+    let own = Some(timestamp);
+    let is_too_low = own < floor || own < promised || own == promised && !spares_equal;
     match promised.max(floor) {
         Some(above) if is_too_low => {
             assert!(above >= timestamp, "{id} is to be prepared above {above}, and was at {timestamp}");
@@ -320,7 +320,8 @@ mod tests {
         prepared: PreparedSet,
     }
 
-    /// A replica where a@10 and c@10 are committed, b was read at 20, p was promised to a reader at 20, and `pending` is prepared at 15.
+    /// A replica where a@10 and c@10 are committed, b was read at 20, p was promised to a reader at 20, and `pending` is prepared at 15; what
+    /// stands behind a bar is another transaction, which is prepared at 40.
     fn replica(pending: &str) -> Replica {
         let mut versions = Versions::new();
         versions.install(&Key::from("a"), at(10), None);
@@ -333,8 +334,11 @@ mod tests {
         let mut promised_reads = ReadTimestamps::new();
         promised_reads.read_key(&Key::from("p"), at(20));
         let mut prepared = PreparedSet::new();
-        let transaction = Arc::new(transaction(pending));
-        prepared.insert(OTHER, Prepared { transaction, timestamp: at(15), since: Instant::START });
+        for ((text, micros), sequence) in pending.split('|').zip([15, 40]).zip(1..) {
+            let (transaction, since) = (Arc::new(transaction(text)), Instant::START);
+            let id = TransactionId { sequence, ..OTHER };
+            prepared.insert(id, Prepared { transaction, timestamp: at(micros), since });
+        }
         Replica { versions, reads, promised_reads, prepared }
     }
 
@@ -404,6 +408,16 @@ mod tests {
             ("", "wp", 15, Vote::Retry(at(20))),
             ("", "wp", 20, Vote::Retry(at(20))),
             ("", "wp", 25, Vote::Ok),
+            ("", "wp wx", 15, Vote::Retry(at(20))),
+            ("", "wx wp", 20, Vote::Retry(at(20))),
+            ("", "wp wb wa", 5, Vote::Retry(at(20))),
+            ("", "wx wa", 5, Vote::Retry(at(10))),
+            ("", "wx", 1, Vote::Ok),
+            ("", "", 1, Vote::Ok),
+            ("wx|wx", "rx@20", 30, Vote::Abstain),
+            ("wx|wy", "ry@0", 30, Vote::Abstain),
+            ("wx|ry@0", "wy", 30, Vote::Abstain),
+            ("wx|ry@0", "ry@0", 30, Vote::Ok),
             ("wx", "rx@0", 30, Vote::Abstain),
             ("wx", "rx@0", 12, Vote::Abstain),
             ("wx", "wx", 30, Vote::Abstain),
@@ -442,6 +456,15 @@ mod tests {
             ("rx@0", "wx", 12, Vote::Abstain),
             ("wx", "sw-z", 30, Vote::Abstain),
             ("wx", "sw-z", 12, Vote::Ok),
+            // another that is at 40
+            ("wx|wx", "rx@0", 30, Vote::Abstain),
+            ("wx|wx", "rx@20", 30, Vote::Ok),
+            ("wx|wx", "rx@20", 50, Vote::Abstain),
+            ("wx|wy", "sw-z", 30, Vote::Abstain),
+            ("wx|wy", "sw-z su-v", 12, Vote::Ok),
+            ("wx|wy", "su-v sw-z", 30, Vote::Abstain),
+            ("rx@0|rx@0", "wx", 30, Vote::Abstain),
+            ("rx@0|rx@0", "wx", 50, Vote::Ok),
         ];
         for (pending, text, timestamp, expected) in table {
             assert_eq!(
@@ -457,6 +480,9 @@ mod tests {
         let smallest = Rules::planted(Plant::SmallestPendingWrite);
         assert_eq!(vote("wx", "rx@0", 12, smallest), Vote::Ok);
         assert_eq!(vote("wx", "rx@0", 30, smallest), Vote::Abstain);
+        assert_eq!(vote("wx|wx", "rx@20", 50, smallest), Vote::Ok, "the later one is overlooked");
+        assert_eq!(vote("wx|wx", "rx@0", 15, smallest), Vote::Ok);
+        assert_eq!(vote("wx|wx", "ra@10 rx@0", 16, smallest), Vote::Abstain);
         let unvalidated = Rules::planted(Plant::UnvalidatedAbsence);
         assert_eq!(vote("", "sa-d ra@10", 30, unvalidated), Vote::Ok);
     }
@@ -500,6 +526,17 @@ mod tests {
         let [votes, planted] = shelf(&replica, true);
         assert_eq!(votes, [Vote::Abstain, Vote::Abstain, Vote::Abstain]);
         assert_eq!(planted[0], Vote::Ok);
+        let beside = Shelf {
+            versions: &replica.versions,
+            reads: &replica.reads,
+            promised_reads: None,
+            prepared: &replica.prepared,
+            deletions: at(4),
+            floor: at(3),
+            index_lists_bind: true,
+        };
+        let reader = validate_prepare(&beside, SELF, &transaction("rx@0"), at(30), Rules::EXCLUSIVE);
+        assert_eq!(reader, Vote::Ok, "who writes nothing need not have read it");
         let [votes, _] = shelf(&replica, false);
         assert_eq!(votes[0], Vote::Ok, "what may have committed was let in before");
         replica.prepared.remove(OTHER);
