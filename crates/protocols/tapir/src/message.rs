@@ -686,3 +686,99 @@ counterparts!(FloorMessage<Tapir> = Message {
     CompleteReply { view, below } = CompleteReply { view, below },
     RaiseFloor { floor } = RaiseFloor { floor },
 } own other);
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::{ClientId, Write};
+
+    use super::*;
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp { micros, client: ClientId(1) }
+    }
+
+    fn contents(key: &str) -> Arc<Transaction> {
+        let value = Some(Value::from(vec![b'x'; 3_000]));
+        let writes = vec![Write { key: Key::from(key.to_owned()), value }];
+        Arc::new(Transaction { writes, ..Transaction::default() })
+    }
+
+    fn prepare(key: &str, micros: u64, first: Option<u64>) -> Prepare {
+        Prepare { transaction: contents(key), timestamp: at(micros), first: first.map(at) }
+    }
+
+    fn commit(key: &str, micros: u64, last: u64) -> Decision {
+        Decision::Commit { transaction: contents(key), timestamp: at(micros), last: at(last) }
+    }
+
+    #[test]
+    fn operations_have_the_timestamps_that_floors_go_by() {
+        assert_eq!(Tapir::consensus_timestamp(&prepare("a", 7, Some(5))), at(7));
+        assert_eq!(
+            (prepare("a", 7, Some(5)).first_timestamp(), prepare("a", 7, None).first_timestamp()),
+            (at(5), at(7))
+        );
+        let abort = Decision::Abort { last: at(9) };
+        // The timestamp at which it is found, and the greatest at which it may have been proposed.
+        for (decision, timestamp, last) in
+            [(commit("a", 5, 8), 5, 8), (commit("a", 5, 0), 5, 5), (commit("a", 5, 4), 5, 5), (abort, 9, 9)]
+        {
+            assert_eq!(Tapir::inconsistent_timestamp(&decision), at(timestamp), "{decision:?}");
+            assert_eq!(Tapir::last_timestamp(&decision), at(last), "{decision:?}");
+            assert_eq!(Tapir::leaves_state(&decision), timestamp == 5);
+        }
+    }
+
+    #[test]
+    fn a_commit_is_as_proposed_if_it_is_of_the_same_contents_at_the_same_timestamp() {
+        let proposed = prepare("a", 5, None);
+        assert_eq!(Tapir::as_proposed(&commit("a", 5, 8), &proposed), Some(at(8)));
+        assert_eq!(Tapir::as_proposed(&commit("a", 6, 8), &proposed), None);
+        assert_eq!(Tapir::as_proposed(&commit("b", 5, 8), &proposed), None);
+        assert_eq!(Tapir::as_proposed(&Decision::Abort { last: at(5) }, &proposed), None);
+        assert_eq!(Tapir::of_proposed(&proposed, at(8)), commit("a", 5, 8));
+    }
+
+    #[test]
+    fn what_is_carried_counts_with_its_contents() {
+        let bytes = contents("a").bytes();
+        assert!(bytes > 3_000);
+        assert_eq!(Tapir::bytes(&commit("a", 5, 8)), bytes);
+        assert_eq!(Tapir::bytes(&Decision::Abort { last: at(5) }), 0, "it has none");
+        assert_eq!(Tapir::consensus_bytes(&prepare("a", 5, None)), bytes);
+        let version = |length: usize| KeyVersion {
+            key: Key::from("k"),
+            version: at(1),
+            value: Some(Value::from(vec![b'x'; length])),
+        };
+        let versions = vec![version(10), version(500)];
+        let all = versions.iter().map(KeyVersion::bytes).sum::<usize>();
+        assert!(all > 510);
+        assert_eq!(Tapir::state_bytes(&StatePage { versions, retained_from: None }), all);
+        assert_eq!(Tapir::state_bytes(&StatePage::default()), 0);
+    }
+
+    #[test]
+    fn only_ok_is_favourable() {
+        let votes = [Vote::Ok, Vote::Abstain, Vote::Abort, Vote::Retry(at(5))];
+        assert_eq!(votes.map(|vote| Tapir::is_favourable(&vote)), [true, false, false, false]);
+    }
+
+    /// Of an absent key the floor of the replica tells that a deletion there may have been collected.
+    #[test]
+    fn a_version_supersedes_those_that_are_older_and_were_not_deleted_since() {
+        let found = |micros: u64, below: Option<u64>| FoundVersion {
+            version: if micros == 0 { Timestamp::ZERO } else { at(micros) },
+            value: None,
+            absent_below: below.map(at),
+        };
+        assert!(found(7, None).supersedes(&found(5, None)));
+        assert!(!found(5, None).supersedes(&found(7, None)) && !found(5, None).supersedes(&found(5, None)));
+        assert!(found(5, None).supersedes(&found(0, None)) && found(5, None).supersedes(&found(0, Some(5))));
+        assert!(!found(5, None).supersedes(&found(0, Some(6))), "it was deleted, and the deletion collected");
+        assert!(found(0, Some(6)).supersedes(&found(5, None)));
+        assert!(
+            !found(0, Some(5)).supersedes(&found(5, None)) && !found(0, None).supersedes(&found(5, None))
+        );
+    }
+}

@@ -136,7 +136,7 @@ fn up_to(end: Option<&Key>, pages: &[&FoundPage]) -> (Vec<Key>, Vec<Vec<Snapshot
 }
 
 fn newest_of(replies: &[&[SnapshotVersion]]) -> Vec<FoundVersion> {
-    let keys = replies.first().map_or(0, |found| found.len());
+    let keys = replies[0].len();
     assert!(
         replies.iter().all(|found| found.len() == keys),
         "of {keys} keys the replies tell {:?}",
@@ -226,6 +226,9 @@ mod tests {
             // A version of which another has collected the deletion counts no more; one at its floor or above does.
             (2, &["5 3", "<6 <3"], "obstructed", "0 3"),
             (2, &["<4 <4", "<6 <3"], "0 0", "0 0"),
+            // A version at the very timestamp is found; it is no reason to go above it.
+            (2, &["10 0", "10 0"], "10 0", "10 0"),
+            (2, &["10 0", "5 0"], "obstructed", "10 0"),
             (4, &["5 0", "5 0", "5 0"], "wait", "wait"),
             (4, &["5 0", "5 0", "5 0", "5 0"], "5 0", "5 0"),
         ];

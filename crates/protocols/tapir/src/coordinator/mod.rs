@@ -315,12 +315,10 @@ impl Coordinates for Coordinator {
                 Phase::Executing(execution) => {
                     let failure = execution.failure();
                     self.fail(id, failure, outbox);
-                    return None;
                 }
                 Phase::Reading(reading) => {
                     let failure = reading.failure();
                     self.fail(id, failure, outbox);
-                    return None;
                 }
                 Phase::Preparing(preparing) => {
                     let participants = preparing.participants();

@@ -561,14 +561,14 @@ impl Coordinator {
     ) {
         let Some(reading) = self.reading(id) else { return };
         let is_of_quorum = matches!(reading.snapshot, Snapshot::At(_)) && reading.is_stale;
-        let Some(part) = reading.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
+        let Some(at) = reading.parts.iter().position(|part| part.shard == from.shard) else { return };
+        let part = &mut reading.parts[at];
         if is_of_quorum && part.read.is_none() && !part.replies.contains_key(&from.index) {
             // Another shard had not validated its keys, so that this one is asked for a quorum, too.
             part.asked.retain(|index| *index != from.index);
             return self.ask(id, false, outbox);
         }
         let Snapshot::Validated { oldest, .. } = reading.snapshot else { return };
-        let Some(part) = reading.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
         if found.len() == part.keys.len() {
             part.validated = Some(found);
         } else {

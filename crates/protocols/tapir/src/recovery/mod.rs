@@ -630,8 +630,8 @@ impl Recoveries {
         let calls = calls.map(|shard| (*shard, InconsistentCall::new(self.groups.members(*shard)))).collect();
         // All timestamps that its coordinator has proposed or may propose lie below this, or get no vote. A client that may have no
         // part in it must not have the outcome kept for ages.
-        let first = if recovery.trusted { recovery.timestamp.micros } else { 0 };
-        let latest = self.clock.max(ClockTime::from_micros(first));
+        let first = recovery.trusted.then(|| ClockTime::from_micros(recovery.timestamp.micros));
+        let latest = first.max(Some(self.clock)).unwrap_or_default();
         let last = latest.saturating_add(self.proposals_ahead_max);
         let last = Timestamp::new(last, ClientId(u64::MAX));
         assert!(

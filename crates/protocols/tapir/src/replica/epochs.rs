@@ -43,7 +43,6 @@ impl Replica {
         if groups.epoch <= self.groups.epoch {
             return;
         }
-        self.member.note_epoch(groups.epoch);
         self.groups = groups;
         self.write_epoch(outbox);
         self.recoveries.enter_epoch(self.groups.clone());
@@ -76,7 +75,6 @@ impl Replica {
     pub(super) fn restore_epoch(&mut self, groups: Groups) {
         self.recorded_epoch = groups.epoch;
         if groups.epoch > self.groups.epoch {
-            self.member.note_epoch(groups.epoch);
             self.recoveries.enter_epoch(groups.clone());
             self.ir.set_succession(groups.succession(self.config.replica.shard));
             self.groups = groups;

@@ -754,13 +754,15 @@ mod tests {
     #[test]
     fn an_outcome_is_compared_with_those_of_all_participants_in_whatever_order_they_come_to_light() {
         let abort = || Decision::Abort { last: at(9) };
-        let table: [(ReplicaId, Decision, ReplicaId, Decision, &[&str]); 6] = [
+        let table: [(ReplicaId, Decision, ReplicaId, Decision, &[&str]); 7] = [
             (replica(2, 0), abort(), replica(1, 0), commit("wa", 5), &["TAP4"]),
             (replica(3, 0), abort(), replica(1, 0), commit("wa", 5), &[]),
             (replica(1, 1), abort(), replica(1, 0), commit("wa", 5), &["TAP4"]),
             (replica(1, 1), commit("wa", 5), replica(1, 0), abort(), &["TAP4"]),
             (replica(1, 0), commit("wa", 5), replica(2, 0), commit("wa", 6), &["TAP4", "TAP7", "TAP7"]),
             (replica(1, 0), abort(), replica(2, 0), abort(), &[]),
+            // A shard that takes no part may say that it has aborted, and nothing else then.
+            (replica(3, 0), abort(), replica(3, 1), commit("wa", 5), &["TAP4"]),
         ];
         for (first, one, second, other, expected) in table {
             let (mut witness, mut found) = (witness(), Vec::new());

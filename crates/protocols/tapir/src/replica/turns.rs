@@ -970,4 +970,21 @@ mod tests {
             assert_eq!(replica.answered(now), answered, "at {now}");
         }
     }
+
+    #[test]
+    fn one_client_reads_in_the_order_in_which_it_has_asked() {
+        let mut replica = Fixture::new();
+        let mut id = transaction(1);
+        for sequence in [3, 1, 2] {
+            id.sequence = sequence;
+            assert!(replica.turns.join(Address::Client(ClientId(1)), id, &key(), true, at(0)));
+        }
+        assert!(replica.turns.take(|_| false, at(0), Duration::from_secs(9)).is_empty());
+        let mut now = HEELS.as_millis() as u64;
+        for sequence in [3, 1, 2] {
+            let told = replica.turns.take(|_| false, at(now), Duration::from_secs(9));
+            assert_eq!(told.iter().map(|answer| answer.transaction.sequence).collect::<Vec<_>>(), [sequence]);
+            now += TURN_MAX.as_millis() as u64;
+        }
+    }
 }

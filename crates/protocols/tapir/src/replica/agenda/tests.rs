@@ -304,6 +304,35 @@ fn what_waits_has_only_so_many_bytes() {
     assert!(replica.arrives(20, large(3)), "there is room again");
 }
 
+/// A change of an index list waits for others as any write does, and those that have read the list do not keep it off. What it waits
+/// for may change meanwhile, and counts once.
+#[test]
+fn one_that_is_looked_at_in_vain_waits_for_whatever_is_in_its_way_now() {
+    let list = quorate_core::reserved::index_list_keys(1).remove(0);
+    let mut replica = Fixture::new(0, 1_000);
+    assert!(!replica.arrives(0, prepare(1, "a", 0)));
+    let mut change = prepare(2, "a", 30);
+    let mut writes = change.prepare.transaction.writes.clone();
+    writes.push(Write { key: list.clone(), value: None });
+    change.prepare.transaction = Arc::new(Transaction { writes, ..Transaction::default() });
+    assert!(replica.arrives(0, change));
+    assert!(replica.arrives(0, prepare(3, "a", 20)), "between them");
+    let mut reader = prepare(4, "b", 40);
+    let reads = vec![ReadVersion { key: list, version: Timestamp::ZERO, deleted: false }];
+    let writes = reader.prepare.transaction.writes.clone();
+    reader.prepare.transaction = Arc::new(Transaction { reads, writes, ..Transaction::default() });
+    replica.hold(reader);
+    assert!(replica.served(1).is_empty());
+    assert_eq!(replica.agenda.behind.len(), 2, "each waits for one");
+    let name = |client| prepare(client, "", 0).id.transaction;
+    assert!(replica.agenda.behind.contains(&(name(3), name(2))), "rather for the last that goes before");
+    replica.ends(1);
+    assert_eq!(replica.served(2), [3]);
+    replica.ends(3);
+    assert_eq!(replica.served(3), [2]);
+    assert!(replica.agenda.behind.is_empty() && replica.agenda.len() == 0);
+}
+
 /// The answers of a look at everything that waits.
 mod naive {
     use super::*;
