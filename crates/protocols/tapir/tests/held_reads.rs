@@ -215,3 +215,21 @@ fn confirmations_of_an_earlier_prepare_do_not_count() {
     (0..2).for_each(|index| reader.confirms(1, index, 0));
     assert_eq!(reader.got(), Ok(vec![&b"5"[..], b"1"]));
 }
+
+/// What it has read is of no use, and may have been overwritten before it could commit.
+#[test]
+fn what_was_found_is_not_told_of_a_transaction_that_does_not_commit() {
+    let mut reader = Reader::new(3);
+    reader.second_shard_agrees();
+    for index in 0..2 {
+        reader.votes(1, index, 0, Vote::Ok, Some(5));
+    }
+    reader.votes(1, 2, 0, Vote::Abort, None);
+    for index in 0..2 {
+        let id = OperationId { transaction: TRANSACTION, number: reader.number };
+        let (view, verdict) = (View(0), Some(Vote::Abort));
+        reader.hears(1, index, Message::Ir(Ir::Confirm { id, view, verdict, finalized: true }));
+    }
+    assert_eq!(reader.got(), Err(&Failure::Conflict));
+    assert_eq!(reader.told.len(), 1, "{:?}", reader.told);
+}

@@ -312,3 +312,26 @@ fn of_keys_that_are_read_together_those_wait_that_are_about_to_be_written() {
         assert_eq!(answer, Some(expected), "in turn: {in_turn}");
     }
 }
+
+#[test]
+fn every_key_has_to_be_validated_recently_or_a_quorum_is_read() {
+    let at = |micros| Timestamp { micros, client: CLIENT };
+    let keys = vec![Key::from("a"), Key::from("b")];
+    let answer = |until: [u64; 2], oldest: u64| {
+        let mut replica = replica();
+        for (key, until) in keys.iter().zip(until) {
+            let reads = vec![ReadVersion { key: key.clone(), version: Timestamp::ZERO, deleted: false }];
+            hears(&mut replica, Message::Validated { timestamp: at(until), reads });
+        }
+        let otherwise = Some(Otherwise { oldest: at(oldest), round: 4, timestamp: at(950) });
+        let told = hears(&mut replica, read_validated(keys.clone(), otherwise));
+        told.iter().any(|effect| match effect {
+            Effect::SendUnordered { message: Message::ReadValidatedReply { found, .. }, .. } => {
+                found.len() == 2
+            }
+            _ => false,
+        })
+    };
+    assert!(answer([900, 800], 800) && answer([800, 900], 800));
+    assert!(!answer([900, 799], 800) && !answer([799, 900], 800) && !answer([799, 799], 800));
+}

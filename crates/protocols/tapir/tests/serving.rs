@@ -357,7 +357,8 @@ fn a_hold_on_what_it_reads_does_not_make_a_key_contended() {
     let number = OperationId { transaction: id(3), number: 1 };
     server.hears_client(3, Message::Ir(Ir::ProposeConsensus { id: number, operation }));
     server.now = Instant::START + Duration::from_millis(2_010);
-    assert_eq!(answered(&server.reads_in_turn(4, "a")), [4], "nobody has used the line for two seconds");
+    let said = server.reads_in_turn(4, "a");
+    assert!(said.len() == 1 && answered(&said) == [4], "nobody has used the line for two seconds: {said:?}");
 }
 
 #[test]
@@ -527,12 +528,71 @@ fn a_replica_hears_of_later_epochs_than_that_which_it_has_entered() {
 
 #[test]
 fn a_promise_to_a_backup_coordinator_keeps_the_client_off_and_not_what_it_reads() {
-    let mut server = Server::new();
-    let (transaction, ballot, timestamp) = (id(1), Ballot(3), at(1, 900));
-    server.hears(member(1), Message::CoordinatorChange { transaction, ballot, timestamp });
-    assert_eq!(server.prepares(1, "wa", 900), None, "another settles it");
-    let keys = vec![Key::from("a")];
+    let mut server =
+        Server::with(Boot::Initialise, |config| config.prepare_wait_max = Duration::from_secs(9));
+    assert_eq!(server.prepares(2, "wa", 900), Some(Vote::Ok));
+    let (transaction, keys) = (id(1), vec![Key::from("a")]);
     let read = Message::QuorumRead { transaction, round: 1, timestamp: at(1, 950), keys, in_turn: true };
-    let said = server.hears_client(1, read);
-    assert!(said.iter().any(|(_, message)| matches!(message, Message::QuorumReadReply { .. })), "{said:?}");
+    assert!(waits(&server.hears_client(1, read)));
+    assert_eq!(server.prepares(3, "wa", 940), None, "that waits, too");
+    for client in [1, 3] {
+        let (transaction, ballot, timestamp) = (id(client), Ballot(3), at(client, 940));
+        server.hears(member(1), Message::CoordinatorChange { transaction, ballot, timestamp });
+    }
+    let said = server.commits(2, "wa", 900);
+    let reply = |(to, message): &(Address, Message)| {
+        matches!(message, Message::QuorumReadReply { .. }) && *to == Address::Client(ClientId(1))
+    };
+    assert!(said.iter().any(reply), "{said:?}");
+    assert!(votes(&said).is_empty(), "another settles it");
+    assert_eq!(server.prepares(1, "wb", 960), None);
+}
+
+/// It has been settled otherwise, or is known already.
+#[test]
+fn a_replica_that_knows_an_outcome_agrees_to_no_other() {
+    use quorate_core::command::Outcome;
+    let (committed, aborted) = (Outcome::Committed(at(1, 900)), Outcome::Aborted);
+    for known in [committed, aborted] {
+        for told in [committed, aborted, Outcome::Committed(at(1, 901))] {
+            let mut server = Server::new();
+            if known == committed {
+                server.commits(1, "wa", 900);
+            } else {
+                let abort = Decision::Abort { last: at(1, 900) };
+                let number = OperationId { transaction: id(1), number: OperationId::INCONSISTENT };
+                server.hears_client(1, Message::Ir(Ir::ProposeInconsistent { id: number, operation: abort }));
+            }
+            let (transaction, ballot) = (id(1), Ballot(3));
+            let said = server.hears(member(1), Message::RecordOutcome { transaction, ballot, outcome: told });
+            let agrees = matches!(said[0].1, Message::RecordOutcomeReply { ballot: Ballot(3), .. });
+            assert_eq!(agrees, known == told, "{known:?}, {told:?}: {said:?}");
+            assert_eq!(
+                matches!(said[0].1, Message::Superseded { promised, .. } if promised > ballot),
+                !agrees
+            );
+        }
+    }
+}
+
+/// The epoch that it was created in may be a later one than that of its disk.
+#[test]
+fn a_replica_goes_on_in_the_latest_epoch_that_it_knows_of() {
+    for (created, read, expected) in [(7, 5, 7), (5, 7, 7), (6, 6, 6)] {
+        let groups = |epoch: u64| Groups { epoch: Epoch(epoch as _), ..next_groups() };
+        let config = ReplicaConfig::new(member(0), GroupSize::new(3).unwrap(), Boot::Rejoin);
+        let config = ReplicaConfig { groups: groups(created), ..config };
+        let records = [
+            Record::Initialised,
+            Record::ViewEntered { view: View(0) },
+            Record::EpochEntered { groups: groups(read) },
+        ];
+        let replica = Replica::restore(config, records);
+        let (now, turn_set) = (Instant::START, None);
+        let mut server = Server { replica, now, turn_set, persisted: Vec::new(), events: Vec::new() };
+        assert_eq!(server.replica.groups().epoch, Epoch(expected as _));
+        server.step(Input::Start);
+        let writes = server.persisted.iter().any(|record| matches!(record, Record::EpochEntered { .. }));
+        assert_eq!(writes, created > read, "it writes down what its disk does not know");
+    }
 }

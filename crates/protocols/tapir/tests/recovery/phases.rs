@@ -300,8 +300,84 @@ fn only_who_knows_better_has_a_recovery_begin_anew() {
     assert!(said.iter().find_map(elected) > Some(backup.ballot), "{said:?}");
 }
 
+/// The first that is asked is the one that everybody asks first.
+#[test]
+fn what_belongs_to_another_shard_is_passed_on_to_its_first_backup_coordinator() {
+    let mut passed_on = 0;
+    for sequence in 2..42 {
+        let transaction = TransactionId { sequence, ..TRANSACTION };
+        let recover = |shards: &[u32]| {
+            let participants = shards.iter().copied().map(ShardId).collect();
+            Message::Recover { transaction, participants, timestamp: TIMESTAMP }
+        };
+        let mut backup = Backup::new(3);
+        backup.hears(Address::Client(ClientId(9)), recover(&[1]));
+        let (from, epoch) = (member(1).into(), Epoch::FIRST);
+        let sent = backup.sends(Input::Message { from, epoch, message: recover(&[1, 2]) });
+        if backup.replica.recoveries() == 1 {
+            passed_on += 1;
+            assert_eq!(sent, [(other((sequence % 3) as u8).into(), recover(&[1, 2]))]);
+        } else {
+            assert!(sent.iter().all(|(_, message)| elected(message).is_some()), "{sent:?}");
+        }
+    }
+    assert!((5..=35).contains(&passed_on), "{passed_on} of 40");
+}
+
+#[test]
+fn a_recovery_in_vain_ends_only_if_no_shard_knows_anything() {
+    for known in [None, Some(1), Some(2)] {
+        let stranger = Address::Client(ClientId(9));
+        let mut backup = Backup::asked_by(stranger, vec![ShardId(1), ShardId(2)], 3, TIMESTAMP);
+        for _ in 0..400 {
+            let said = backup.looks_after(quarter());
+            if let Some(ballot) = said.iter().filter_map(elected).max() {
+                for (shard, from) in [(1, member(1)), (2, other(1))] {
+                    let vote = (known == Some(shard)).then_some(Vote::Ok);
+                    backup.promise(from, ballot, 0, vote, false);
+                }
+            }
+        }
+        assert_eq!(backup.replica.recoveries(), usize::from(known.is_some()), "{known:?}");
+    }
+}
+
+/// A transaction whose client has shown a timestamp far ahead is remembered for as long beyond that; a stranger's word counts for nothing.
+#[test]
+fn an_outcome_is_told_with_the_greatest_timestamp_that_may_have_been_proposed() {
+    let far = Timestamp { micros: 50_000_000, client: ClientId(7) };
+    for (asker, first) in [(member(1).into(), 50_000_000), (Address::Client(ClientId(9)), CLOCK_MICROS)] {
+        let mut backup = Backup::asked_by(asker, vec![ShardId(1)], 3, far);
+        let ballot = backup.ballot;
+        backup.promise(member(1), ballot, 0, Some(Vote::Abort), false);
+        let said = backup.promise(member(2), ballot, 0, Some(Vote::Abort), false);
+        assert_eq!(records(&said), Some(Outcome::Aborted));
+        backup.accept(1, ballot, 0);
+        let said = backup.accept(2, ballot, 0);
+        let Some(Decision::Abort { last }) = tells(&said) else { panic!("{said:?}") };
+        let config = ReplicaConfig::new(member(0), GroupSize::new(3).unwrap(), Boot::Initialise);
+        let ahead = (config.timestamp_ahead_max + config.retry_span).as_micros() as u64;
+        assert_eq!(last.micros, first + ahead, "{asker}");
+    }
+}
+
 #[test]
 fn only_a_replica_of_the_backup_shard_recovers() {
+    for participants in [vec![ShardId(1), ShardId(2)], vec![ShardId(0), ShardId(1)]] {
+        // Whichever shard it is that a transaction belongs to: this one leads it, or takes no note of it.
+        let mut backup = Backup::new(3);
+        let before = backup.replica.recoveries();
+        let (mut led, mut elections) = (0, 0);
+        for sequence in 2..42 {
+            let transaction = TransactionId { sequence, ..TRANSACTION };
+            let message =
+                Message::Recover { transaction, participants: participants.clone(), timestamp: TIMESTAMP };
+            let said = backup.hears(member(1), message);
+            elections += usize::from(said.iter().any(|message| elected(message).is_some()));
+            led = backup.replica.recoveries() - before;
+        }
+        assert!(led == elections && (5..=35).contains(&led), "{led} of 40, {elections} elections");
+    }
     for shard in [0, 2] {
         let mut backup = Backup::new(3);
         let transaction = TransactionId { sequence: 2, ..TRANSACTION };
