@@ -212,6 +212,7 @@ mod tests {
     fn replies_about_keys_as_a_table() {
         let table: &[(usize, &[&str], &str, &str)] = &[
             // quorum, replies, strict (in turn, if that differs), at 10
+            (1, &["5 0"], "5 0", "5 0"),
             (2, &["5 0"], "wait", "wait"),
             (2, &["5 0?"], "wait (above 12)", "wait"),
             (2, &["5+ 0?"], "above 11 (above 12)", "wait"),

@@ -184,11 +184,11 @@ fn so_many_commits_are_recovered_at_once() {
 fn a_participant_that_lacks_a_commit_is_waited_for_and_then_the_floor_ends_below_it() {
     let (mut leader, said) = asking_about(100, &[(5, &[1, 2]), (6, &[1, 2]), (7, &[1, 2])]);
     let (began, nonce) = (leader.now, nonce_of(&said).unwrap());
-    leader.hears_of(2, 0, nonce, &[6]);
+    leader.hears_of(2, 0, nonce, &[7, 6]);
     assert!(chosen(&leader.hears_of(2, 1, nonce, &[])).is_none());
     let patience = 8 * leader.config.recovery_timeout;
     leader.now = began + (patience - Duration::from_nanos(1));
-    assert!(chosen(&leader.hears_of(2, 0, nonce, &[6])).is_none());
+    assert!(chosen(&leader.hears_of(2, 0, nonce, &[7, 6])).is_none());
     leader.now = began + patience;
-    assert_eq!(chosen(&leader.hears_of(2, 0, nonce, &[6])), Some(6));
+    assert_eq!(chosen(&leader.hears_of(2, 0, nonce, &[7, 6])), Some(6));
 }

@@ -316,20 +316,25 @@ fn one_that_is_looked_at_in_vain_waits_for_whatever_is_in_its_way_now() {
     writes.push(Write { key: list.clone(), value: None });
     change.prepare.transaction = Arc::new(Transaction { writes, ..Transaction::default() });
     assert!(replica.arrives(0, change));
-    assert!(replica.arrives(0, prepare(3, "a", 20)), "between them");
+    assert!(replica.served(0).is_empty());
+    for (client, ahead) in [(3, 20), (5, 25)] {
+        assert!(replica.arrives(0, prepare(client, "a", ahead)), "between them");
+    }
     let mut reader = prepare(4, "b", 40);
     let reads = vec![ReadVersion { key: list, version: Timestamp::ZERO, deleted: false }];
     let writes = reader.prepare.transaction.writes.clone();
     reader.prepare.transaction = Arc::new(Transaction { reads, writes, ..Transaction::default() });
     replica.hold(reader);
     assert!(replica.served(1).is_empty());
-    assert_eq!(replica.agenda.behind.len(), 2, "each waits for one");
+    assert_eq!(replica.agenda.behind.len(), 3, "each waits for one");
     let name = |client| prepare(client, "", 0).id.transaction;
-    assert!(replica.agenda.behind.contains(&(name(3), name(2))), "rather for the last that goes before");
+    assert!(replica.agenda.behind.contains(&(name(5), name(2))), "rather for the last that goes before");
     replica.ends(1);
     assert_eq!(replica.served(2), [3]);
     replica.ends(3);
-    assert_eq!(replica.served(3), [2]);
+    assert_eq!(replica.served(3), [5]);
+    replica.ends(5);
+    assert_eq!(replica.served(4), [2]);
     assert!(replica.agenda.behind.is_empty() && replica.agenda.len() == 0);
 }
 
