@@ -596,3 +596,43 @@ fn a_replica_goes_on_in_the_latest_epoch_that_it_knows_of() {
         assert_eq!(writes, created > read, "it writes down what its disk does not know");
     }
 }
+
+/// Nothing more is promised of it: nothing that binds is forgotten with it.
+#[test]
+fn a_backup_coordinator_of_what_has_ended_is_answered_and_promised_nothing() {
+    let promises = |ended: bool| {
+        let mut server = Server::new();
+        server.prepares(1, "wa", 900);
+        if ended {
+            server.commits(1, "wa", 900);
+        }
+        let (transaction, ballot, timestamp) = (id(1), Ballot(3), at(1, 900));
+        let said = server.hears(member(1), Message::CoordinatorChange { transaction, ballot, timestamp });
+        let [(_, Message::CoordinatorChangeReply { outcome, votes, .. })] = &said[..] else {
+            panic!("{said:?}")
+        };
+        assert_eq!((outcome.is_some(), votes.len()), (ended, usize::from(!ended)));
+        let written = server.persisted.iter().any(|record| matches!(record, Record::Promised { .. }));
+        assert_eq!(written, server.replica.promises() == 1);
+        written
+    };
+    assert!(promises(false) && !promises(true));
+}
+
+/// A prepare that begins a transaction anew may lie at the floor, and not below it.
+#[test]
+fn a_further_prepare_comes_too_late_below_the_floor() {
+    for (micros, too_late) in [(499, true), (500, false), (501, false)] {
+        let mut server = Server::new();
+        let floor = at(1, 500);
+        server.hears(member(1), Message::Complete { view: View(0), below: floor });
+        server.hears(member(1), Message::RaiseFloor { floor });
+        assert_eq!(server.replica.floor(), floor);
+        let operation =
+            Prepare { transaction: contents("wa"), timestamp: at(1, micros), first: Some(at(1, 450)) };
+        let number = OperationId { transaction: id(1), number: 2 };
+        let said = server.hears_client(1, Message::Ir(Ir::ProposeConsensus { id: number, operation }));
+        let superseded = said.iter().any(|(_, message)| matches!(message, Message::Superseded { .. }));
+        assert_eq!(superseded, too_late, "{micros}: {said:?}");
+    }
+}

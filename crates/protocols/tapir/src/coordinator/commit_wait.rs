@@ -181,3 +181,62 @@ impl Coordinator {
 fn passes_at(timestamp: Timestamp, bound: Duration) -> u64 {
     timestamp.micros.saturating_add(bound.as_micros() as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(sequence: u64) -> TransactionId {
+        TransactionId { sequence, ..TransactionId::default() }
+    }
+
+    fn at(milliseconds: u64) -> Instant {
+        Instant::START + Duration::from_millis(milliseconds)
+    }
+
+    fn report(deadline: u64) -> Report {
+        Report::new(Committed::at(Timestamp::ZERO), vec![ShardId(1)], at(deadline))
+    }
+
+    #[test]
+    fn commits_are_looked_at_in_their_time_and_once() {
+        let mut waits = CommitWaits::default();
+        for (sequence, wakes_at) in [(1, 30), (2, 10), (3, 20)] {
+            waits.insert(id(sequence), report(99), at(wakes_at));
+        }
+        assert_eq!(waits.wakes_at(), Some(at(10)));
+        assert!(waits.pop_due(at(9)).is_none());
+        let mut due = || waits.pop_due(at(20)).map(|(id, _)| id.sequence);
+        assert_eq!([due(), due(), due()], [Some(2), Some(3), None]);
+        assert_eq!(waits.wakes_at(), Some(at(30)));
+        assert!(waits.contains(id(1)) && !waits.contains(id(2)));
+    }
+
+    #[test]
+    fn who_asks_waits_as_long_as_the_more_patient_of_both() {
+        for (asks_until, deadline) in [(50, 99), (120, 120)] {
+            let mut waits = CommitWaits::default();
+            assert!(!waits.ask(id(1), at(asks_until)), "nothing is known of it");
+            waits.insert(id(1), report(99), at(10));
+            assert!(waits.ask(id(1), at(asks_until)));
+            let (_, report) = waits.pop_due(at(10)).unwrap();
+            assert!(report.resolves && report.finishes && report.deadline == at(deadline));
+        }
+    }
+
+    #[test]
+    fn a_commit_that_is_lost_count_of_is_noticed() {
+        use std::panic::{AssertUnwindSafe, catch_unwind};
+        let miscounted = || {
+            let mut waits = CommitWaits::default();
+            waits.insert(id(1), report(99), at(10));
+            waits.insert(id(2), report(99), at(10));
+            waits.wakeups.insert((at(50), id(9)));
+            waits
+        };
+        let insert = || miscounted().insert(id(3), report(99), at(10));
+        let pop = || miscounted().pop_due(at(10)).is_some();
+        assert!(catch_unwind(AssertUnwindSafe(insert)).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(pop)).is_err());
+    }
+}

@@ -459,6 +459,9 @@ mod tests {
             // The vote that was made final last counts.
             (&["FFY"], "abort"),
             (&["GGX"], "commit"),
+            (&["GXX"], "abort"),
+            (&["GAA"], "abort"),
+            (&["Gff"], "uncertain"),
             // One shard that is against it is enough, whatever another may still say.
             (&["AA.", "OA."], "abort"),
         ];

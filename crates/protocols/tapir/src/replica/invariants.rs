@@ -384,7 +384,11 @@ mod tests {
     fn what_a_replica_breaks_is_noticed() {
         machine().assert_invariants();
         machine().assert_whole();
-        let broken: [(&str, Break); 3] = [
+        let broken: [(&str, Break); 4] = [
+            ("IR1", |replica| {
+                let mut other = Participant::new(crate::Rules::EXCLUSIVE, None);
+                replica.ir.restore(Fact::ViewEntered(View(5)), &mut other);
+            }),
             ("TAP1", |replica| replica.participant.bounds.raise_floor(at(1))),
             ("TAP2", |replica| {
                 let (transaction, since) = (Arc::default(), Instant::START);

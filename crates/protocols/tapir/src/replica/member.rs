@@ -411,4 +411,22 @@ mod tests {
         assert!(step(PRESENT - Duration::from_nanos(1), sweep()));
         assert!(!step(PRESENT, sweep()));
     }
+
+    #[test]
+    fn parts_that_disagree_on_the_floor_are_noticed_in_the_next_step() {
+        use std::panic::{AssertUnwindSafe, catch_unwind};
+        for disagrees in [false, true] {
+            let mut replica = replica();
+            if disagrees {
+                replica.participant.bounds.raise_floor(at(5));
+            }
+            let step = || {
+                let (clock, mut random) = (Default::default(), quorate_core::Random::new(1));
+                let mut context = quorate_core::Context { now: Instant::START, clock, random: &mut random };
+                let input = quorate_core::machine::Input::Timer(ReplicaTimer::Turn);
+                replica.step(&mut context, input, &mut Outbox::new());
+            };
+            assert_eq!(catch_unwind(AssertUnwindSafe(step)).is_err(), disagrees);
+        }
+    }
 }

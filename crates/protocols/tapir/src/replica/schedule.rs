@@ -89,4 +89,17 @@ mod tests {
         }
         assert!(taken > 1_000, "{taken}");
     }
+
+    #[test]
+    fn a_key_that_is_out_of_order_is_noticed() {
+        let out_of_order = || {
+            let mut schedule = Schedule::default();
+            schedule.set(&Key::from("a"), Some(Instant::from_nanos(1)));
+            schedule.order.insert((Instant::from_nanos(9), Key::from("b")));
+            schedule
+        };
+        let set = || out_of_order().set(&Key::from("c"), Some(Instant::from_nanos(2)));
+        let pop = || drop(out_of_order().pop_due(Instant::from_nanos(5)));
+        assert!(std::panic::catch_unwind(set).is_err() && std::panic::catch_unwind(pop).is_err());
+    }
 }

@@ -540,4 +540,20 @@ mod tests {
         assert_eq!(participant.promised_reads.remembered(), 0);
         assert_eq!(participant.promised_reads.of(b"never read"), at(2), "one promise for all keys instead");
     }
+
+    /// Others may have collected it, and find the key absent: that is the same.
+    #[test]
+    fn a_deletion_below_what_is_refused_is_no_newest_version() {
+        for (deleted, refusal, newest) in
+            [(true, 6, 0), (true, 5, 5), (true, 4, 5), (false, 6, 5), (false, 4, 5)]
+        {
+            let mut participant = Participant::new(Rules::EXCLUSIVE, None);
+            let value = (!deleted).then(|| Bytes::from("1"));
+            participant.versions.install(&key("a"), at(5), value);
+            participant.bounds.refuse_below(at(refusal));
+            let found = participant.read_at(&key("a"), at(9));
+            assert_eq!(found.newest.micros, newest, "deleted: {deleted}, refused below {refusal}");
+            assert_eq!(found.found.version, at(5), "a reader in the past may find it all the same");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Each step is told line by line, with everything that it leads to, so that a test states what happens and that nothing else does.
 
+mod answers;
 mod ending;
 mod epochs;
 mod execution;

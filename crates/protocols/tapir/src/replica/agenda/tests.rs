@@ -338,6 +338,24 @@ fn one_that_is_looked_at_in_vain_waits_for_whatever_is_in_its_way_now() {
     assert!(replica.agenda.behind.is_empty() && replica.agenda.len() == 0);
 }
 
+#[test]
+fn a_request_that_is_lost_count_of_is_noticed() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    let miscounted = || {
+        let mut replica = Fixture::new(500, 100);
+        assert!(replica.arrives(0, prepare(1, "a", 20)) && replica.arrives(0, prepare(2, "b", 20)));
+        let lost = prepare(9, "c", 20).prepare;
+        let since = Instant::START;
+        let entry = Prepared { transaction: lost.transaction, timestamp: lost.timestamp, since };
+        replica.agenda.keys.insert(prepare(9, "", 0).id.transaction, entry);
+        replica
+    };
+    let arrives = || miscounted().arrives(0, prepare(3, "d", 20));
+    let leaves = || drop(miscounted().agenda.remove(prepare(1, "a", 20).id.transaction));
+    assert!(catch_unwind(AssertUnwindSafe(arrives)).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(leaves)).is_err());
+}
+
 /// The answers of a look at everything that waits.
 mod naive {
     use super::*;
