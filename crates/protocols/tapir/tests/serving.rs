@@ -49,6 +49,8 @@ struct Server {
     now: Instant,
     /// Whether its timer of turns was set in the last step, and to after how long.
     turn_set: Option<Duration>,
+    /// The same of the timer of its agenda.
+    agenda_set: Option<Duration>,
     persisted: Vec<Record>,
     events: Vec<ReplicaEvent>,
 }
@@ -62,22 +64,22 @@ impl Server {
         let mut config = ReplicaConfig::new(member(0), GroupSize::new(3).unwrap(), boot);
         change(&mut config);
         let replica = Replica::restore(config, []);
-        let mut server = Server {
-            replica,
-            now: Instant::START,
-            turn_set: None,
-            persisted: Vec::new(),
-            events: Vec::new(),
-        };
+        let mut server = Server::of(replica);
         server.step(Input::Start);
         server
+    }
+
+    fn of(replica: Replica) -> Self {
+        let (now, persisted, events) = (Instant::START, Vec::new(), Vec::new());
+        Server { replica, now, turn_set: None, agenda_set: None, persisted, events }
     }
 
     fn step(&mut self, input: InputOf<Replica>) -> Vec<(Address, Message)> {
         let mut outbox: OutboxOf<Replica> = Outbox::new();
         let (clock, mut random) = (ClockTime::from_micros(1_000), Random::new(1));
         self.replica.step(&mut Context { now: self.now, clock, random: &mut random }, input, &mut outbox);
-        (self.turn_set, self.persisted, self.events) = Default::default();
+        (self.turn_set, self.agenda_set) = (None, None);
+        (self.persisted, self.events) = Default::default();
         let mut said = Vec::new();
         for effect in outbox.drain() {
             match effect {
@@ -85,6 +87,7 @@ impl Server {
                     said.push((to, message))
                 }
                 Effect::SetTimer { timer: ReplicaTimer::Turn, after } => self.turn_set = Some(after),
+                Effect::SetTimer { timer: ReplicaTimer::Agenda, after } => self.agenda_set = Some(after),
                 Effect::Persist { record, .. } => self.persisted.push(record),
                 Effect::Emit(event) => self.events.push(event),
                 _ => {}
@@ -509,8 +512,7 @@ fn a_replica_hears_of_later_epochs_than_that_which_it_has_entered() {
     ];
     let read = Replica::restore(config, records);
     assert_eq!(read.groups().epoch, Epoch(5));
-    let (now, turn_set) = (Instant::START, None);
-    let read = Server { replica: read, now, turn_set, persisted: Vec::new(), events: Vec::new() };
+    let read = Server::of(read);
     let mut told = Server::new();
     told.step(Input::Command(ReplicaCommand::ChangeGroups(groups)));
     for mut server in [read, told] {
@@ -588,8 +590,7 @@ fn a_replica_goes_on_in_the_latest_epoch_that_it_knows_of() {
             Record::EpochEntered { groups: groups(read) },
         ];
         let replica = Replica::restore(config, records);
-        let (now, turn_set) = (Instant::START, None);
-        let mut server = Server { replica, now, turn_set, persisted: Vec::new(), events: Vec::new() };
+        let mut server = Server::of(replica);
         assert_eq!(server.replica.groups().epoch, Epoch(expected as _));
         server.step(Input::Start);
         let writes = server.persisted.iter().any(|record| matches!(record, Record::EpochEntered { .. }));
@@ -634,5 +635,41 @@ fn a_further_prepare_comes_too_late_below_the_floor() {
         let said = server.hears_client(1, Message::Ir(Ir::ProposeConsensus { id: number, operation }));
         let superseded = said.iter().any(|(_, message)| matches!(message, Message::Superseded { .. }));
         assert_eq!(superseded, too_late, "{micros}: {said:?}");
+    }
+}
+
+#[test]
+fn prepares_that_wait_are_looked_at_in_their_time_and_forgotten_with_the_view() {
+    let wait = Duration::from_secs(9);
+    let mut server = Server::with(Boot::Initialise, |config| config.prepare_wait_max = wait);
+    server.prepares(1, "wa", 900);
+    assert_eq!(server.agenda_set, None, "nothing waits");
+    server.prepares(2, "wa", 910);
+    assert_eq!(server.agenda_set, Some(wait));
+    server.now = server.now + Duration::from_secs(1);
+    server.prepares(3, "wa", 920);
+    assert_eq!((server.agenda_set, server.replica.waiting()), (None, 2), "it is looked at in time");
+    server.changes_views();
+    assert_eq!(server.replica.waiting(), 0, "their coordinators ask again");
+    assert!(votes(&server.starts_view()).is_empty());
+}
+
+/// Whatever comes of it, the outcome is what it is.
+#[test]
+fn a_backup_coordinator_promises_itself_nothing_of_what_has_ended() {
+    for ended in [false, true] {
+        let mut server = Server::new();
+        server.prepares(1, "wa", 900);
+        if ended {
+            server.commits(1, "wa", 900);
+        }
+        let (transaction, participants, timestamp) = (id(1), vec![ShardId(1)], at(1, 900));
+        let said = server.hears(member(1), Message::Recover { transaction, participants, timestamp });
+        assert!(
+            said.iter().any(|(_, message)| matches!(message, Message::CoordinatorChange { .. })),
+            "{said:?}"
+        );
+        let promised = server.persisted.iter().any(|record| matches!(record, Record::Promised { .. }));
+        assert_eq!(promised, !ended);
     }
 }

@@ -346,4 +346,41 @@ mod tests {
         }
         assert_eq!(probe(24, 90_000), 90_000, "the route has changed");
     }
+
+    #[test]
+    fn a_quorum_is_as_far_as_the_farthest_replica_that_it_needs() {
+        // Each replica answers after so many milliseconds.
+        let answered = |round_trips: &[u64]| {
+            let mut deadlines = Deadlines::default();
+            for (index, round_trip) in round_trips.iter().enumerate() {
+                let (sent, index) = (ClockTime::from_micros(2_000_000), index as u8);
+                assert!(deadlines.begin_probe(replica(index), at(0)));
+                deadlines.on_answer(replica(index), sent, sent, at(*round_trip));
+            }
+            deadlines
+        };
+        let is_far = |round_trips: &[u64]| {
+            let shard = [(SHARD, group(3).into())].into_iter();
+            answered(round_trips).is_far(shard, |_| true, FAR)
+        };
+        assert!(is_far(&[1, 1, 5]) && is_far(&[5, 1, 1]) && is_far(&[1, 9, 1]));
+        assert!(!is_far(&[4, 4, 4]) && !is_far(&[9]));
+    }
+
+    #[test]
+    fn a_replica_that_was_only_asked_is_at_no_distance_that_is_known() {
+        let mut deadlines = Deadlines::default();
+        let sent = ClockTime::from_micros(2_000_000);
+        for (index, round_trip) in [(0, 1), (1, 261)] {
+            assert!(deadlines.begin_probe(replica(index), at(0)));
+            deadlines.on_answer(replica(index), sent, sent, at(round_trip));
+        }
+        let is_sooner = |deadlines: &Deadlines| {
+            deadlines.slow_path_is_sooner([(SHARD, group(3).into())].into_iter(), |_| true)
+        };
+        assert!(deadlines.begin_probe(replica(2), at(0)));
+        assert!(!is_sooner(&deadlines), "nobody knows how far the third is");
+        deadlines.on_answer(replica(2), sent, sent, at(1));
+        assert!(is_sooner(&deadlines));
+    }
 }

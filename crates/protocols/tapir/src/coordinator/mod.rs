@@ -214,10 +214,9 @@ impl Coordinates for Coordinator {
             Message::Superseded { transaction, .. } => self.on_superseded(transaction, None, context, outbox),
             Message::ClockAhead { transaction, ahead_micros, ahead_max_micros } => {
                 let invalid = Invalid::ClockAhead { ahead_micros, ahead_max_micros };
-                if self.is_reading(transaction) {
-                    return self.on_reading_clock_ahead(from, transaction, invalid, context, outbox);
-                }
-                self.on_clock_ahead(from, transaction, invalid, context, outbox);
+                // Each takes it of its own phase, and a read begins no other.
+                self.on_clock_ahead(from, transaction, invalid.clone(), context, outbox);
+                self.on_reading_clock_ahead(from, transaction, invalid, context, outbox);
             }
             Message::RecoverReply { transaction, outcome } => {
                 self.on_recover_reply(transaction, outcome, context, outbox)

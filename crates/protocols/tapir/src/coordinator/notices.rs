@@ -67,6 +67,10 @@ mod tests {
             Validation { timestamp, reads: (0..keys).map(read).collect() }
         };
         let mut notices = Notices::default();
+        for (micros, keys) in [(1, 1), (2, KEYS_MAX - 1)] {
+            notices.note(replica(0), validation(micros, keys));
+        }
+        assert_eq!(notices.take(replica(0)).len(), 2, "as many as may be");
         for (micros, keys) in [(1, 1), (2, KEYS_MAX - 1), (3, 1), (4, 1)] {
             notices.note(replica(0), validation(micros, keys));
         }

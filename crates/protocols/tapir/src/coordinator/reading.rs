@@ -280,10 +280,6 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn is_reading(&self, id: TransactionId) -> bool {
-        self.transactions.get(&id).is_some_and(|open| matches!(open.phase, Phase::Reading(_)))
-    }
-
     pub(super) fn start_reading(
         &mut self,
         id: TransactionId,

@@ -573,6 +573,14 @@ mod tests {
             panic!("it would be held for ever");
         };
         assert_eq!(contents.keys().collect::<Vec<_>>(), [&ShardId(0)], "it has collected its part");
+        // Beside another of which nothing is known.
+        let three = [0, 1, 2].map(ShardId);
+        let texts = ["C--", "ss-", "---"].map(|text| shard(text, &three));
+        let replies = three.into_iter().zip(texts).collect();
+        let Finding::Follow { contents, .. } = decide_recovery(&case(&three, true, true), &replies) else {
+            panic!("it would be held for ever");
+        };
+        assert_eq!(contents.keys().collect::<Vec<_>>(), [&ShardId(0), &ShardId(2)]);
     }
 
     #[test]

@@ -556,4 +556,19 @@ mod tests {
             assert_eq!(found.found.version, at(5), "a reader in the past may find it all the same");
         }
     }
+
+    #[test]
+    fn so_many_promises_to_readers_are_remembered_one_by_one() {
+        let mut participant = Participant::new(Rules::EXCLUSIVE, None);
+        for number in 0..PROMISED_MAX {
+            participant.read_at(&Key::from(format!("k{number}")), at(5));
+        }
+        assert_eq!(participant.promised_reads.remembered(), PROMISED_MAX);
+        assert_eq!(participant.promised_reads.of(b"another"), Timestamp::ZERO);
+        participant.read_at(&key("one more"), at(5));
+        assert_eq!(
+            (participant.promised_reads.remembered(), participant.promised_reads.of(b"another")),
+            (0, at(5))
+        );
+    }
 }

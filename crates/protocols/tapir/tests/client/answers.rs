@@ -330,3 +330,53 @@ fn shards_that_are_read_apart_are_not_read_anew() {
     client.is_told("2/r0", &["2000"]);
     assert_eq!(client.is_told("2/r1", &["2000"])[..2], ["a = 5", "x = 2000"]);
 }
+
+/// A vote on a prepare that is still to come cannot be of this client's making.
+#[test]
+fn only_votes_on_the_present_prepare_count() {
+    let mut client = Client::new(3);
+    client.writes(&["a"]);
+    client.round = 2;
+    for replica in ["1/r0", "1/r1", "1/r2"] {
+        assert_eq!(client.hears_vote(replica, Vote::Ok), NOTHING);
+    }
+    client.round = 1;
+    client.hears_vote("1/r0", Vote::Ok);
+    client.hears_vote("1/r1", Vote::Ok);
+    assert!(client.hears_vote("1/r2", Vote::Ok)[0].starts_with("committed"));
+}
+
+#[test]
+fn those_that_find_a_prepare_too_far_ahead_are_counted_in_each_epoch() {
+    let mut client = Client::new(3);
+    client.writes(&["a"]);
+    let transaction = client.transaction;
+    let ahead = || Message::ClockAhead { transaction, ahead_micros: 70, ahead_max_micros: 60 };
+    assert_eq!(client.hears("1/r0", ahead()), NOTHING);
+    client.learns_of(Epoch(2), &[0, 1, 3]);
+    assert_eq!(client.hears("1/r1", ahead()), NOTHING, "the first has been asked anew");
+    let told = client.hears("1/r0", ahead());
+    assert!(told.len() == 1 && told[0].ends_with("recover what was at 1000"), "{told:?}");
+}
+
+#[test]
+fn the_answers_to_another_question_are_no_answers_to_a_scan() {
+    let mut client = Client::new(3);
+    client.reads_range("1", "2", Freshness::At(at(900)));
+    for replica in ["1/r0", "1/r1", "2/r0", "2/r1"] {
+        assert_eq!(client.is_told(replica, &[]), NOTHING, "they tell of no keys, and not of a range");
+    }
+    assert!(client.waits(500)[0].ends_with("quorum scan 2 of 9 at 900"));
+}
+
+#[test]
+fn a_transaction_of_which_one_key_waits_for_its_turn_is_in_conflict() {
+    let mut client = Client::with(3, |config| config.reads_in_turn = true);
+    client.begins();
+    client.gets("a");
+    client.gets("b");
+    let (transaction, key) = (client.transaction, named("b"));
+    client.waits(59_900);
+    client.hears("1/r0", Message::ReadWaits { transaction, key });
+    assert_eq!(client.waits(100).last().unwrap(), "100 ms: Conflict", "another is about to write it");
+}

@@ -269,3 +269,68 @@ fn a_strict_range_is_read_at_the_clock_where_keys_wait_for_their_turn() {
     let told = client.reads_range("{t}1", "{t}2", Freshness::Strict);
     assert!(told[0].ends_with("quorum scan 1 of 9 at 1000"), "{told:?}");
 }
+
+/// Where a replica that answers late lets a read wait, that is known: it is not waited for anew.
+#[test]
+fn a_read_that_waits_for_its_turn_is_asked_for_again_in_its_time() {
+    let mut client = Client::with(3, |config| config.reads_in_turn = true);
+    client.reads(&["a"], Freshness::Strict);
+    let (transaction, key) = (client.transaction, named("a"));
+    let waits = || Message::ReadWaits { transaction, key: key.clone() };
+    client.hears("1/r0", waits());
+    client.waits(400);
+    client.hears("1/r0", waits());
+    assert_eq!(client.waits(99), NOTHING);
+    assert!(client.waits(1)[0].contains("quorum read 2 of a"));
+}
+
+#[test]
+fn a_read_ends_with_its_time_whichever_way_it_has_gone() {
+    let stale = Freshness::Stale(Duration::from_micros(100));
+    for patience in [700, 900] {
+        for freshness in [Freshness::Strict, stale, Freshness::At(at(900)), Freshness::At(at(501_000))] {
+            let mut client = Client::new(3);
+            client.transaction.sequence += 1;
+            client.does(Command::ReadOnly {
+                transaction: client.transaction,
+                keyspace: KEYSPACE,
+                keys: vec![named("a")],
+                freshness,
+                patience: Duration::from_millis(patience),
+            });
+            let told = client.waits(60_000);
+            let last = told.last().unwrap();
+            assert!(last.starts_with(&format!("{patience} ms: unavailable: ")), "{freshness:?}: {told:?}");
+        }
+    }
+}
+
+/// The timestamps of others are no deadlines, so nothing need be measured for them.
+#[test]
+fn only_what_is_read_in_turn_measures_the_way() {
+    for (freshness, measures) in [(Freshness::Strict, true), (Freshness::At(at(900)), false)] {
+        let mut client = Client::with(3, |config| config.reads_in_turn = true);
+        client.waits(60_000);
+        (client.clock, client.probed) = (70_000, ClockTime::default());
+        client.reads(&["a"], freshness);
+        assert_eq!(client.probed == ClockTime::from_micros(70_000), measures, "{freshness:?}");
+    }
+}
+
+#[test]
+fn reads_take_turns_where_a_quorum_is_far() {
+    for (far, round_trip, in_turn) in [(5, 4, false), (5, 5, true), (0, 1, true)] {
+        let mut client = Client::with(3, |config| {
+            config.reads_in_turn = true;
+            config.far_round_trip = Duration::from_millis(far);
+        });
+        client.waits(round_trip);
+        for replica in ["1/r0", "1/r1", "1/r2"] {
+            let (sent, arrived) = (client.probed, client.probed);
+            client.hears(replica, Message::ClockProbeReply { sent, arrived });
+        }
+        client.begins();
+        let expected = if in_turn { "1/r0 ← read a in turn" } else { "1/r0 ← read a" };
+        assert_eq!(client.gets("a"), [expected], "{round_trip} ms, and {far} ms are far");
+    }
+}

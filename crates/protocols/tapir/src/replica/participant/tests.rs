@@ -401,3 +401,17 @@ fn entries_have_the_bytes_of_what_they_hold_and_some_for_each() {
         assert_eq!(Participant::entry_bytes(&entries), expected, "{entries:?}");
     }
 }
+
+/// It keeps others off its keys, whatever has been read or is refused since.
+#[test]
+fn what_is_held_at_a_timestamp_has_its_vote_there() {
+    let (mut participant, transaction) = (participant(), update("a", 0));
+    let again = OperationId { number: 2, ..operation(1) };
+    assert_eq!(participant.execute_consensus(operation(1), &prepare(&transaction, 10)), Vote::Ok);
+    participant.bounds.refuse_below(at(50));
+    participant.promised_reads.read_key(&Key::from("a"), at(60));
+    assert_eq!(participant.execute_consensus(again, &prepare(&transaction, 10)), Vote::Ok);
+    assert_eq!(participant.execute_consensus(again, &prepare(&transaction, 9)), Vote::Abstain);
+    assert_eq!(participant.execute_consensus(again, &prepare(&transaction, 11)), Vote::Retry(at(50)));
+    assert_eq!(held_at(&participant, 1), Some(at(10)));
+}
