@@ -383,4 +383,16 @@ mod tests {
         deadlines.on_answer(replica(2), sent, sent, at(1));
         assert!(is_sooner(&deadlines));
     }
+
+    #[test]
+    fn a_deadline_is_of_use_from_the_distance_on_that_counts_as_far() {
+        let far = FAR.as_millis() as u64;
+        for (round_trip, expected) in [(far - 1, 0), (far, 600), (far + 1, 600)] {
+            assert_eq!(
+                ahead(&measured(&[600, 600, 600], round_trip), group(3), &[]),
+                expected,
+                "{round_trip}"
+            );
+        }
+    }
 }

@@ -348,7 +348,7 @@ mod tests {
     }
 
     /// One letter a replica: `.` silent, `-` no vote, `O` OK and held, `o` OK but displaced, `F` final OK and held, `f`
-    /// final OK without a hold, `g` the same and a further prepare in its place, `A` ABORT, `X` final ABORT, `G` and `Y`
+    /// final OK without a hold, `g` the same and a further prepare in its place, `A` ABORT, `H` the same although it is held, `X` final ABORT, `G` and `Y`
     /// final OK and ABORT of a backup coordinator, `n` the further prepare alone, `C` committed, `R` aborted, `s` settled; all at timestamp 10.
     fn shard(text: &str, participants: &[ShardId]) -> ShardReplies {
         let contents =
@@ -370,6 +370,7 @@ mod tests {
                 'F' => (None, vec![vote(Vote::Ok, true, true)]),
                 'f' => (None, vec![vote(Vote::Ok, true, false)]),
                 'A' => (None, vec![vote(Vote::Abort, false, false)]),
+                'H' => (None, vec![vote(Vote::Abort, false, true)]),
                 'g' => (None, vec![vote(Vote::Ok, true, false), further(vote(Vote::Ok, false, true))]),
                 'X' => (None, vec![vote(Vote::Abort, true, false)]),
                 'G' => (None, vec![later(vote(Vote::Ok, true, true))]),
@@ -460,6 +461,8 @@ mod tests {
             (&["FFY"], "abort"),
             (&["GGX"], "commit"),
             (&["GXX"], "abort"),
+            (&["HHO"], "abort"),
+            (&["OHH", "OO."], "abort"),
             (&["GAA"], "abort"),
             (&["Gff"], "uncertain"),
             // One shard that is against it is enough, whatever another may still say.

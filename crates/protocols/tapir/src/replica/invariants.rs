@@ -894,4 +894,13 @@ mod tests {
             assert_eq!(properties(&found), expected, "{from}, {verdict:?}");
         }
     }
+
+    #[test]
+    fn a_group_of_one_has_to_have_voted_as_well() {
+        let (mut witness, mut found) = (witness(), Vec::new());
+        (1..=2).for_each(|shard| witness.group(ShardId(shard)).note_majority(1));
+        vote(&mut witness, ID, "wa", 5, [1, 0]);
+        witness.keep(replica(1, 0), &decided(ID, commit("wa", 5)), &mut found);
+        assert_eq!(properties(&found), ["TAP7"]);
+    }
 }

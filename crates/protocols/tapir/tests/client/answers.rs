@@ -43,6 +43,11 @@ fn the_answers_of_other_shards_are_no_part_of_a_read() {
         assert_eq!(told, [format!("{name} = 5"), "committed at 950, 0 retries".to_owned()]);
 
         client.writes(&[name]);
+        let transaction = client.transaction;
+        for index in 0..3 {
+            let ahead = Message::ClockAhead { transaction, ahead_micros: 70, ahead_max_micros: 60 };
+            assert_eq!(client.hears(&format!("{other}/r{index}"), ahead), NOTHING);
+        }
         for index in 0..3 {
             assert_eq!(client.hears_vote(&format!("{other}/r{index}"), Vote::Ok), NOTHING);
         }
@@ -379,4 +384,46 @@ fn a_transaction_of_which_one_key_waits_for_its_turn_is_in_conflict() {
     client.waits(59_900);
     client.hears("1/r0", Message::ReadWaits { transaction, key });
     assert_eq!(client.waits(100).last().unwrap(), "100 ms: Conflict", "another is about to write it");
+}
+
+#[test]
+fn a_shard_that_goes_on_as_it_is_is_told_an_outcome_as_far_as_it_lacks_it() {
+    let mut client = Client::new(3);
+    client.writes(&["a", "x"]);
+    for replica in ["1/r0", "1/r1", "1/r2", "2/r0", "2/r1", "2/r2"] {
+        client.hears_vote(replica, Vote::Ok);
+    }
+    client.hears_told("1/r0");
+    client.hears_told("2/r0");
+    client.epoch = Epoch(2);
+    let told = client.does(Command::Route(routes_of(Epoch(2), [&[0, 1, 2], &[0, 1, 3]])));
+    assert_eq!(told, ["1/r1 1/r2 2/r0 2/r1 2/r3 ← commit all at 1000"]);
+}
+
+/// Neither what executes nor what is read there is asked for anew.
+#[test]
+fn the_change_of_another_keyspace_is_no_change() {
+    for other in [KEYSPACE.0 + 1, KEYSPACE.0.wrapping_sub(1)] {
+        let routes_in = |epoch| {
+            let shards = vec![Shard::new(ShardId(9), [0, 1, 2].map(NodeId).to_vec())];
+            let keyspace = Keyspace::new(
+                quorate_core::KeyspaceId(other),
+                "o",
+                Isolation::Strict,
+                Durability::Sync,
+                shards,
+            );
+            let nearest = vec![[0, 1, 2].map(ReplicaIndex).to_vec()];
+            Command::Route(Arc::new(Routes::new(Keyspace { epoch, ..keyspace }, nearest)))
+        };
+        let mut client = Client::new(3);
+        client.does(routes_in(Epoch(1)));
+        client.begins();
+        client.gets("a");
+        client.scans(5);
+        client.reads(&["a"], Freshness::At(at(900)));
+        assert_eq!(client.does(routes_in(Epoch(2))), NOTHING);
+        assert_eq!(client.is_told("1/r0", &["5"]), NOTHING);
+        assert_eq!(client.is_told("1/r1", &["5"])[0], "a = 5");
+    }
 }

@@ -415,3 +415,21 @@ fn what_is_held_at_a_timestamp_has_its_vote_there() {
     assert_eq!(participant.execute_consensus(again, &prepare(&transaction, 11)), Vote::Retry(at(50)));
     assert_eq!(held_at(&participant, 1), Some(at(10)));
 }
+
+/// What it has found was told to its client alone; here it stands blank.
+#[test]
+fn what_was_read_by_a_hold_is_validated_nowhere() {
+    let of = |transaction: Transaction| {
+        let mut participant = participant();
+        participant.versions.install(&Key::from("a"), at(5), None);
+        participant.execute_inconsistent(id(1), &commit(&Arc::new(transaction), 20));
+        let validity = participant.validated.of(&Key::from("a")).map(|known| (known.version, known.until));
+        (validity, participant.reads.of(b"a"))
+    };
+    let plain = Transaction::clone(&read("a"));
+    let held = Transaction { reads_when_prepared: true, ..plain.clone() };
+    assert_eq!(of(plain), (Some((Timestamp::ZERO, at(20))), at(20)));
+    assert_eq!(of(held), (None, at(20)), "it keeps writers above it all the same");
+    let writes = Transaction::clone(&update("a", 5));
+    assert_eq!(of(writes), (None, Timestamp::ZERO), "its own version does");
+}
