@@ -293,7 +293,7 @@ mod tests {
             number,
             prepare: prepare(transaction, u64::from(number)),
             vote: Vote::Ok,
-            finalized: (number > 1).then_some(Ballot(number.into())),
+            finalized: (number > 1).then_some(Ballot(number)),
             held: number == 2,
         };
         Message::CoordinatorChangeReply {
