@@ -335,3 +335,22 @@ fn every_key_has_to_be_validated_recently_or_a_quorum_is_read() {
     assert!(answer([900, 800], 800) && answer([800, 900], 800));
     assert!(!answer([900, 799], 800) && !answer([799, 900], 800) && !answer([799, 799], 800));
 }
+
+#[test]
+fn a_promise_is_extended_when_half_of_it_is_used_up() {
+    let written = |told: &Effects| {
+        told.iter().find_map(|effect| match effect {
+            Effect::Persist { record: Record::ReadsPromised { until }, .. } => Some(until.micros),
+            _ => None,
+        })
+    };
+    let first =
+        |replica: &mut Replica| written(&hears(replica, quorum_read(1_000))).expect("it is the first");
+    let ahead = first(&mut replica()) - 1_000;
+    for (after, extends) in [(ahead / 2 - 1, false), (ahead / 2, false), (ahead / 2 + 1, true)] {
+        let mut replica = replica();
+        first(&mut replica);
+        let told = hears(&mut replica, quorum_read(1_000 + after));
+        assert_eq!(written(&told), extends.then_some(1_000 + after + ahead), "after {after}");
+    }
+}

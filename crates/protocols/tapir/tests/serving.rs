@@ -673,3 +673,60 @@ fn a_backup_coordinator_promises_itself_nothing_of_what_has_ended() {
         assert_eq!(promised, !ended);
     }
 }
+
+#[test]
+fn the_repetition_of_a_prepare_waits_for_nothing_that_has_come_since() {
+    let mut server =
+        Server::with(Boot::Initialise, |config| config.prepare_wait_max = Duration::from_secs(9));
+    let sent = ClockTime::from_micros(5);
+    server.hears_client(2, Message::ClockProbe { sent, deadlines: true });
+    assert_eq!(server.prepares(2, "wa", 5_000), None, "it waits for its time");
+    assert_eq!(server.prepares(1, "wb", 6_000), Some(Vote::Ok));
+    assert_eq!(server.prepares(3, "wb", 5_500), Some(Vote::Abstain));
+    server.hears_client(4, Message::ClockProbe { sent, deadlines: true });
+    assert_eq!(server.prepares(4, "wb", 5_800), None);
+    assert_eq!(server.prepares(1, "wb", 6_000), Some(Vote::Ok), "it has its vote");
+}
+
+/// Nobody could outbid it.
+#[test]
+fn a_ballot_above_all_that_can_be_is_followed_by_nobody() {
+    let mut server = Server::new();
+    server.prepares(1, "wa", 900);
+    let (transaction, ballot, timestamp) = (id(1), Ballot(u32::MAX), at(1, 900));
+    assert!(
+        server.hears(member(1), Message::CoordinatorChange { transaction, ballot, timestamp }).is_empty()
+    );
+    let outcome = quorate_core::command::Outcome::Aborted;
+    assert!(server.hears(member(1), Message::RecordOutcome { transaction, ballot, outcome }).is_empty());
+    assert_eq!((server.replica.promises(), server.persisted.len()), (0, 0));
+}
+
+#[test]
+fn a_replica_that_has_lost_its_records_settles_nothing() {
+    let (transaction, timestamp) = (id(1), at(1, 900));
+    let recover = Message::Recover { transaction, participants: vec![ShardId(1)], timestamp };
+    let change = Message::CoordinatorChange { transaction, ballot: Ballot(3), timestamp };
+    for message in [recover, change] {
+        let mut server = Server::with(Boot::Rejoin, |_| {});
+        let said = server.hears(member(1), message.clone());
+        assert!(said.is_empty() && server.replica.recoveries() == 0, "{message:?}: {said:?}");
+        assert!(!Server::new().hears(member(1), message).is_empty());
+    }
+}
+
+/// It knows when that is, and is not told.
+#[test]
+fn a_reader_that_waits_for_its_time_alone_is_not_told_that_it_waits() {
+    let mut server = Server::new();
+    let sent = ClockTime::from_micros(5);
+    server.hears_client(2, Message::ClockProbe { sent, deadlines: true });
+    let keys = vec![Key::from("a")];
+    let read =
+        Message::QuorumRead { transaction: id(2), round: 1, timestamp: at(2, 3_000), keys, in_turn: true };
+    assert!(server.hears_client(2, read).is_empty());
+    assert_eq!(server.replica.waiting(), 1);
+    server.now = server.now + Duration::from_millis(2);
+    let said = server.step(Input::Timer(ReplicaTimer::Agenda));
+    assert!(said.iter().any(|(_, message)| matches!(message, Message::QuorumReadReply { .. })), "{said:?}");
+}

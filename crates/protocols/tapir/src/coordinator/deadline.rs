@@ -395,4 +395,12 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn it_is_the_nearest_that_a_quorum_needs_whatever_their_order() {
+        for clocks in [[600, 55_000, 83_000], [83_000, 600, 55_000], [55_000, 83_000, 600]] {
+            let deadlines = measured(&clocks, 166);
+            assert_eq!(ahead_for(&deadlines, group(3), &[], GroupSize::majority), 55_000, "{clocks:?}");
+        }
+    }
 }

@@ -930,4 +930,15 @@ mod tests {
             assert_eq!(retry_ahead(retries, Duration::ZERO), Duration::ZERO);
         }
     }
+
+    #[test]
+    fn a_clock_is_ahead_if_it_was_not_pushed_there() {
+        let ahead = |ahead_micros| Invalid::ClockAhead { ahead_micros, ahead_max_micros: 60 };
+        for (ahead_micros, by_micros, is_ahead) in
+            [(61, 0, true), (70, 9, true), (70, 10, false), (70, 11, false), (60, 0, false), (70, 100, false)]
+        {
+            let told = unless_pushed(ahead(ahead_micros), by_micros);
+            assert_eq!(told, is_ahead.then(|| ahead(ahead_micros)), "{ahead_micros}, by {by_micros}");
+        }
+    }
 }

@@ -148,4 +148,18 @@ mod tests {
         assert_eq!(lags(at(7), 8, 0), (0, false));
         assert_eq!(lags(Timestamp::ZERO, 0, 0), (0, false), "what was absent cannot be missing");
     }
+
+    #[test]
+    fn what_the_floor_has_passed_is_missing_no_more() {
+        let at = |micros| Timestamp { micros, client: ClientId(1) };
+        let second = Duration::from_secs(1);
+        for (floor, lags) in [(7, true), (8, false)] {
+            let (versions, mut currency) = (Versions::new(), Currency::default());
+            let read = ReadVersion { key: Key::from("k"), version: at(7), deleted: false };
+            let transaction = Transaction { reads: vec![read], ..Transaction::default() };
+            let now = Instant::START + 100 * second;
+            currency.note(&transaction, &versions, Timestamp::ZERO, now);
+            assert_eq!(currency.lags(&versions, at(floor), now + second, second), lags, "{floor}");
+        }
+    }
 }

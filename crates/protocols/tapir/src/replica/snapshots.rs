@@ -571,4 +571,15 @@ mod tests {
             (0, at(5))
         );
     }
+
+    #[test]
+    fn promises_of_ranges_are_bounded_by_themselves() {
+        let mut participant = Participant::new(Rules::EXCLUSIVE, None);
+        for number in 0..2 * PROMISED_MAX as u64 {
+            let bound = |number: u64| Key::copy_from_slice(&number.to_be_bytes());
+            let range = KeyRange { from: bound(2 * number), to: Some(bound(2 * number + 1)) };
+            participant.scan_at(&range, PageLimits { live: 1, keys: 1, bytes: 1 }, at(5));
+            assert!(participant.promised_reads.remembered() <= PROMISED_MAX);
+        }
+    }
 }

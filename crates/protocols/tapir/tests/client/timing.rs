@@ -334,3 +334,38 @@ fn reads_take_turns_where_a_quorum_is_far() {
         assert_eq!(client.gets("a"), [expected], "{round_trip} ms, and {far} ms are far");
     }
 }
+
+#[test]
+fn others_have_the_time_of_a_first_prepare_once_they_are_the_replicas() {
+    let mut client = Client::new(3);
+    client.writes(&["a"]);
+    client.waits(100);
+    client.hears_vote("1/r0", Vote::Ok);
+    assert_eq!(client.hears_vote("1/r1", Vote::Ok), NOTHING);
+    client.waits(50);
+    client.learns_of(Epoch(2), &[0, 1, 3]);
+    client.waits(10);
+    client.hears_vote("1/r0", Vote::Ok);
+    assert_eq!(client.hears_vote("1/r1", Vote::Ok), NOTHING, "the majority took ten milliseconds");
+    assert_eq!(client.waits(19), NOTHING);
+    assert!(client.waits(1)[0].contains("finalize 1 as OK"));
+}
+
+#[test]
+fn a_key_is_asked_for_again_in_its_own_time_however_long_the_transaction_has_run() {
+    let mut client = Client::new(3);
+    client.begins();
+    assert_eq!(client.waits(10_000), NOTHING);
+    client.gets("a");
+    assert_eq!(client.waits(499), NOTHING);
+    assert_eq!(client.waits(1), ["1 ms: 1/r1 ← read a"]);
+}
+
+#[test]
+fn a_scan_without_answers_names_those_that_were_asked() {
+    let mut client = Client::new(3);
+    client.begins();
+    client.scans(5);
+    let told = client.waits(60_000);
+    assert_eq!(told.last().unwrap(), "60000 ms: unavailable: 1/r0 1/r1 1/r2 2/r0 2/r1 2/r2");
+}

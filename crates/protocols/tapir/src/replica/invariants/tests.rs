@@ -545,3 +545,17 @@ fn a_group_of_one_has_to_have_voted_as_well() {
     witness.keep(replica(1, 0), &decided(ID, commit("wa", 5)), &mut found);
     assert_eq!(properties(&found), ["TAP7"]);
 }
+
+#[test]
+fn what_a_view_began_with_is_known_when_it_is_made_final_or_commits_as_it_is() {
+    let id = OperationId { transaction: ID, number: 1 };
+    let (mut witness, mut found) = (witness(), Vec::new());
+    for (shard, index) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
+        witness.keep(replica(shard, index), &page("wa", 5, Vote::Abstain, None), &mut found);
+        let record = Record::VoteFinalized { id, vote: Vote::Ok, ballot: Ballot::ORIGINAL };
+        witness.keep(replica(shard, index), &record, &mut found);
+    }
+    let record = Record::CommittedAsPrepared { id, last: at(5), executed: true };
+    witness.keep(replica(1, 0), &record, &mut found);
+    assert!(found.is_empty() && witness.outcomes.len() == 1, "{found:?}");
+}
