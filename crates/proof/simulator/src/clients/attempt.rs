@@ -54,6 +54,8 @@ pub(super) struct Undecided {
     pub(super) attempt: Attempt,
     /// The shards that can be asked, if the client was told.
     pub(super) participants: Option<Vec<ShardId>>,
+    /// True if its client was told that it has not the right to commit it.
+    pub(super) is_denied: bool,
     /// True if the history says already that its fate is unknown.
     pub(super) reported: bool,
     /// True if the history says anything of its end.

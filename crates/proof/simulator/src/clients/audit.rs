@@ -57,7 +57,7 @@ impl Clients {
     }
 
     /// Asks what became of the transactions that were given up: the cluster where the client was told whom to ask, the
-    /// replicas' own knowledge where it died before, as far as that `counts` in their shard.
+    /// replicas' own knowledge where it died before, as far as that `counts` in their shard. One of which no node has taken anything has not committed.
     pub fn resolve_undecided<S: System>(
         &mut self,
         auditor: usize,
@@ -70,6 +70,10 @@ impl Clients {
             if self.undecided[at].attempt.touches_lost(cluster) {
                 // That shard will never answer.
                 self.undecided[at].participants = None;
+            }
+            if self.undecided[at].is_denied && !cluster.world.has_heard_of(transaction) {
+                self.on_undecided_resolved(transaction, Some(Outcome::Aborted), cluster);
+                continue;
             }
             match self.undecided[at].participants.clone() {
                 Some(participants) if self.undecided[at].attempt.one_round.is_some() => {

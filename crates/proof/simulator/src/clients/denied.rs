@@ -135,7 +135,7 @@ impl Clients {
     fn leave_to_others<S: System>(&mut self, session: usize, attempt: Attempt, cluster: &mut Cluster<S>) {
         let participants = attempt.one_round.as_ref().map(|one_round| one_round.participants().collect());
         if claim_of(&attempt) == Claim::Coordinate {
-            self.give_up(session, attempt, participants, cluster);
+            self.give_up_for_good(session, attempt, participants, (false, true), cluster);
         } else {
             // It is over for its client; a replica may know it to have committed all the same.
             self.record_aborted(&attempt, cluster);

@@ -869,9 +869,21 @@ impl Clients {
         participants: Option<Vec<ShardId>>,
         cluster: &Cluster<S>,
     ) {
+        let is_reported = self.random.chance(0.3);
+        self.give_up_for_good(session, attempt, participants, (is_reported, false), cluster);
+    }
+
+    /// The same. One that was denied is not said to be unknown: often no node has taken anything of it, and then it has not committed.
+    fn give_up_for_good<S: System>(
+        &mut self,
+        session: usize,
+        attempt: Attempt,
+        participants: Option<Vec<ShardId>>,
+        (reported, is_denied): (bool, bool),
+        cluster: &Cluster<S>,
+    ) {
         self.tally.unknown += 1;
         let participants = participants.filter(|participants| !participants.is_empty());
-        let reported = self.random.chance(0.3);
         if reported {
             let time = self.time(cluster.world.now());
             self.recorder.info(attempt.recorded, time);
@@ -881,7 +893,8 @@ impl Clients {
         // The fate of a broken promise has no answer.
         if !attempt.manner.breaks_promise {
             let (is_in_history, resolved) = (reported, false);
-            self.undecided.push(Undecided { attempt, participants, reported, is_in_history, resolved });
+            let undecided = Undecided { attempt, participants, is_denied, reported, is_in_history, resolved };
+            self.undecided.push(undecided);
         }
     }
 

@@ -9,7 +9,9 @@ use quorate_access::{Access, Claim, Login, Standing, Visitor};
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::{Address, ClientId, ClockTime, Epoch, Input, Machine, ReplicaId, TransactionId};
 use quorate_wire::ProtocolMessage;
-use quorate_wire::rights::{Taking, decide_client, is_said_by_nodes, row, transaction_of, without_hints};
+use quorate_wire::rights::{
+    Demand, Taking, decide_client, is_said_by_nodes, row, transaction_of, without_hints,
+};
 
 use super::surroundings::ClientSide;
 use super::trace::TraceHash;
@@ -66,6 +68,8 @@ pub struct Rights {
     pub counts: UntakenCounts,
     /// Messages that nobody may have said, and were taken, in words.
     wrong: Vec<String>,
+    /// The transactions of which a node has taken something from which they may commit.
+    heard_of: FixedSet<TransactionId>,
 }
 
 /// The copy of a node, and the standings that it has looked up there.
@@ -86,6 +90,7 @@ impl Rights {
             mistake,
             counts: UntakenCounts::default(),
             wrong: Vec::new(),
+            heard_of: FixedSet::default(),
         }
     }
 
@@ -158,6 +163,11 @@ impl<P: Protocol, A> World<P, A> {
         self.fabric.rights.as_mut()
     }
 
+    /// True if a transaction may have committed: some node has taken what its client has asked of it, or may have.
+    pub fn has_heard_of(&self, transaction: TransactionId) -> bool {
+        self.fabric.rights.as_ref().is_none_or(|rights| rights.heard_of.contains(&transaction))
+    }
+
     /// The message as a server's node takes it; none if it does not. A client that waits for what comes of it is told.
     pub(super) fn take(
         &mut self,
@@ -187,6 +197,11 @@ impl<P: Protocol, A> World<P, A> {
             }
         };
         let taking = rights.decide(node, client, &said);
+        if matches!(taking, Taking::Whole | Taking::WithoutHints)
+            && matches!(row(&said).demand, Demand::Claim(Claim::Coordinate) | Demand::Own(_))
+        {
+            rights.heard_of.extend(transaction_of(&said));
+        }
         let counts = &mut rights.counts;
         let (count, why) = match taking {
             Taking::Whole => {
