@@ -337,3 +337,27 @@ async fn a_keyspace_that_shows_nothing_refuses_to() {
     // Nothing was asked yet, so it can still commit.
     sale.commit().await.unwrap();
 }
+
+/// It runs there and nowhere else, so the node takes its messages as long as it runs itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_is_open_on_a_node_that_stops_commits() {
+    let mut cluster = Cluster::start_in(&["a", "b", "c"]);
+    let db = cluster.connect_with(Options { site: Some("a".to_owned()), ..Options::default() }).await;
+    let shop = create(&db, Durability::Sync).await;
+    shop.put("stock", "7").await.unwrap();
+    let mut transaction = shop.begin().await.unwrap();
+    assert_eq!(transaction.get("stock").await.unwrap().unwrap(), "7");
+    let stopping = tokio::task::spawn_blocking(move || {
+        cluster.stop(0);
+        cluster
+    });
+    // What begins there would not be taken any more.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    transaction.put("stock", "6").unwrap();
+    transaction.commit().await.unwrap();
+    let mut cluster = stopping.await.unwrap();
+    assert_eq!(shop.get("stock").await.unwrap().unwrap(), "6", "at another node");
+    cluster.restart(0);
+    cluster.all_serve().await;
+    db.close().await;
+}
