@@ -299,5 +299,4 @@ mod tests {
         assert_eq!((named.replica, named.at), (replica(1), later));
         assert_eq!(told(&named, 1, 0), "asks r1 again soon", "they name each other");
     }
-
 }

@@ -78,7 +78,11 @@ fn a_judge_sees_what_a_home_holds() {
     };
     home.hears("c2", read);
     assert_eq!(home.machine.left(), [("transactions", 1)]);
-    assert_eq!([true, false].map(|leads| home.machine.is_idle(leads)), [false; 2], "its log may be led elsewhere");
+    assert_eq!(
+        [true, false].map(|leads| home.machine.is_idle(leads)),
+        [false; 2],
+        "its log may be led elsewhere"
+    );
     assert_eq!((home.machine.prepared(), home.machine.is_committing(txn(2, 1))), (0, false), "it reads");
     let commit = Message::Commit {
         knows_indexes: false,
@@ -105,7 +109,10 @@ fn a_judge_sees_what_a_home_holds() {
     home.logs();
     assert_eq!((home.machine.outcomes(), home.machine.recorded()), (vec![(txn(1, 1), committed(1_500))], 1));
     assert_eq!(home.machine.outcome(txn(1, 1)), Some(committed(1_500)));
-    assert_eq!((home.machine.waiting(), home.machine.is_idle(true), home.machine.settles()), (1, false, false));
+    assert_eq!(
+        (home.machine.waiting(), home.machine.is_idle(true), home.machine.settles()),
+        (1, false, false)
+    );
     assert_eq!(
         (home.machine.versions().len(), home.machine.version_count(), home.machine.gave_way()),
         (0, 0, 0)

@@ -40,10 +40,7 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let is_news = self.leaders.redirect(from, leader);
-        if is_news
-            && self.ask_milestones_again(id, context, outbox)
-            && !self.transactions.contains_key(&id)
-        {
+        if is_news && self.ask_milestones_again(id, context, outbox) && !self.transactions.contains_key(&id) {
             return;
         }
         let named = self.leaders.leader(from.shard);

@@ -285,7 +285,8 @@ impl Leader {
         let Leader { committing, refusing, slow, waiting, unconfirmed, unleased, .. } = self;
         let asked = |(from, message): (Address, Message)| Some((from, message.transaction_of_client()?));
         let committing = committing.into_iter().filter_map(|(id, asker)| Some((asker?, id)));
-        let refusing = refusing.into_iter().flat_map(|(id, told)| told.clients.into_iter().map(move |to| (to, id)));
+        let refusing =
+            refusing.into_iter().flat_map(|(id, told)| told.clients.into_iter().map(move |to| (to, id)));
         let slow = slow.into_iter().map(|(id, slow)| (slow.asker, id));
         let waiting = waiting.into_iter().filter_map(|one| asked((one.from, one.message)));
         let unconfirmed = unconfirmed.into_iter().filter_map(|(_, from, message)| asked((from, message)));

@@ -154,10 +154,17 @@ fn clients_that_wait_are_told_when_their_leader_is_deposed() {
     let mut site = site();
     assert_eq!(asks(&mut site, 2, new(), vec![write("oak", "x")]).len(), 1, "it is appended");
     assert_eq!(asks(&mut site, 3, new(), vec![write("elm", "x"), write("apple", "a")]).len(), 1);
-    assert_eq!(asks(&mut site, 4, Snapshot::Taken(v(&[])), vec![write("oak", "y")]), ["appends REFUSED c4.1"]);
+    assert_eq!(
+        asks(&mut site, 4, Snapshot::Taken(v(&[])), vec![write("oak", "y")]),
+        ["appends REFUSED c4.1"]
+    );
     assert_eq!(asks(&mut site, 5, Snapshot::Taken(v(&[0, 1])), vec![write("iris", "x")]), NOTHING);
     site.log.lease_until = None;
-    assert_eq!(site.hears("c6", read_at(6, 1, new(), vec![register("iris")])), NOTHING, "it may lead no more");
+    assert_eq!(
+        site.hears("c6", read_at(6, 1, new(), vec![register("iris")])),
+        NOTHING,
+        "it may lead no more"
+    );
     assert_eq!(site.hears("2/r0", Message::AskLast { question: 1 }), NOTHING, "that is another site");
     let all: Vec<String> = [2, 3, 4, 5, 6].map(told).into();
     assert_eq!(site.is_deposed(), [all, vec!["is deposed".to_owned()]].concat());

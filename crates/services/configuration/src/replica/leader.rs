@@ -47,7 +47,9 @@ impl Leader {
         let Leader { writes, granting, ending, unconfirmed, .. } = self;
         let of_leases = granting.into_values().chain(ending.into_values());
         let waiting = writes.into_values().chain(of_leases).flatten();
-        waiting.chain(unconfirmed.into_iter().map(|(_, client, message)| (client, message.request()))).collect()
+        waiting
+            .chain(unconfirmed.into_iter().map(|(_, client, message)| (client, message.request())))
+            .collect()
     }
 
     /// How many requests wait for something.
