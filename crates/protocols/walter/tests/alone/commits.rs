@@ -402,3 +402,29 @@ fn so_many_requests_wait_for_the_lease() {
     assert_eq!(site.machine.waiting(), 10_000);
     assert_eq!(site.hears("c11", ask(11, 1)), ["✗ too many requests wait"]);
 }
+
+/// Whatever the leader before was asked for is lost with its leadership.
+#[test]
+fn the_next_leader_of_another_site_is_asked_for_its_vote_at_once() {
+    let mut site = site();
+    site.is_asked(1, new(), vec![write("apple", "a"), write("pear", "p")]);
+    site.is_asked(2, new(), vec![write("plum", "b")]);
+    let asked = |told: Vec<String>| only(told, "PREPARE");
+    let prepare = |index: u8, sequence, key: &str| format!("2/r{index} ← PREPARE c1.{sequence} {key} at ⟨⟩");
+    let both = |index| [prepare(index, 1, "apple"), prepare(index, 2, "plum")];
+    let named = |leader| Message::NotLeading { transaction: None, leader: ReplicaIndex(leader) };
+    assert_eq!(site.hears("2/r0", named(2)), both(2), "one that is named is asked");
+    assert_eq!(site.hears("2/r0", named(1)), NOTHING, "it is not taken for the leader any more");
+    // It does not lead yet, and says so once it does.
+    assert_eq!(site.hears("2/r2", named(2)), NOTHING);
+    assert_eq!(asked(site.is_told("2/r2", 0, &[], &[])), both(2));
+    assert_eq!(asked(site.is_told("2/r2", 0, &[], &[])), NOTHING, "that is no news");
+    // Its vote is not asked for again, though it comes from another replica.
+    assert_eq!(asked(site.hears("2/r1", vote(2, &["plum"], true))), [prepare(1, 1, "apple")]);
+    assert_eq!(site.hears("3/r0", vote(1, &["pear"], true)), NOTHING);
+    assert_eq!(asked(site.is_told("3/r1", 0, &[], &[])), NOTHING, "that site has voted");
+    // Replicas that name each other are asked a few times; then the one that leads says so.
+    assert_eq!(site.hears("2/r1", named(0)), [prepare(0, 1, "apple")]);
+    assert_eq!(site.hears("2/r0", named(1)), NOTHING);
+    assert_eq!(asked(site.is_told("2/r1", 0, &[], &[])), [prepare(1, 1, "apple")]);
+}

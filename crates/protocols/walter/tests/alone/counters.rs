@@ -405,3 +405,15 @@ fn the_transactions_that_give_shares_are_named_by_their_site() {
     let told = second.hears("3/r0", ask(1));
     assert_eq!(told, ["appends COMMIT s1.2 c18446744073709420542.2 at ⟨0 1⟩ #stock[s1]-2 #stock[s2]+2"]);
 }
+
+/// Whatever the leader before was asked for is lost with its leadership.
+#[test]
+fn the_next_leader_of_another_site_is_asked_for_its_share_at_once() {
+    let mut site = site();
+    site.takes("2/r0", share_of(1, 1, 4));
+    assert_eq!(site.is_asked(1, new(), change(-2)), ["2/r0 ← ASK-SHARE 2 of #stock"]);
+    assert_eq!(site.is_asked(2, new(), change(-3)), NOTHING);
+    assert_eq!(only(site.is_told("3/r2", 0, &[], &[]), "ASK-SHARE"), NOTHING, "that site was not asked");
+    let told = only(site.is_told("2/r1", 0, &[], &[]), "ASK-SHARE");
+    assert_eq!(told, ["2/r1 ← ASK-SHARE 3 of #stock"], "the most that is wanted");
+}
