@@ -1,4 +1,4 @@
-//! Auditing: what a client with a good clock finds when everything is over.
+//! Auditing: what a client with a good clock finds when everything is over, and what becomes of attempts that were given up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use quorate_core::hosted::Holdings;
 use quorate_core::{ClockTime, Key, ShardId, TransactionId};
 use quorate_workloads::{Elements, Operation, Plan};
 
+use super::attempt::{Attempt, Undecided};
 use super::one_round::recall;
 use super::{Clients, Work, in_history};
 use crate::cluster::Cluster;
@@ -54,6 +55,44 @@ impl Clients {
             cluster.world.command(client, Command::Observe { timestamp: ClockTime::from_micros(seen) });
         }
         self.wake(auditor, cluster);
+    }
+
+    /// The client will never learn the fate of an attempt. The history says so at once, or leaves the transaction open
+    /// until its fate is found out at the end: both is true.
+    pub(super) fn give_up<S: System>(
+        &mut self,
+        session: usize,
+        attempt: Attempt,
+        participants: Option<Vec<ShardId>>,
+        cluster: &Cluster<S>,
+    ) {
+        let is_reported = self.random.chance(0.3);
+        self.give_up_for_good(session, attempt, participants, (is_reported, false), cluster);
+    }
+
+    /// The same. One that was denied is not said to be unknown: often no node has taken anything of it, and then it has not committed.
+    pub(super) fn give_up_for_good<S: System>(
+        &mut self,
+        session: usize,
+        attempt: Attempt,
+        participants: Option<Vec<ShardId>>,
+        (reported, is_denied): (bool, bool),
+        cluster: &Cluster<S>,
+    ) {
+        self.tally.unknown += 1;
+        let participants = participants.filter(|participants| !participants.is_empty());
+        if reported {
+            let time = self.time(cluster.world.now());
+            self.recorder.info(attempt.recorded, time);
+        }
+        self.renew(session);
+        self.note_unplaced::<S>(attempt.id, attempt.recorded);
+        // The fate of a broken promise has no answer.
+        if !attempt.manner.breaks_promise {
+            let (is_in_history, resolved) = (reported, false);
+            let undecided = Undecided { attempt, participants, is_denied, reported, is_in_history, resolved };
+            self.undecided.push(undecided);
+        }
     }
 
     /// Asks what became of the transactions that were given up: the cluster where the client was told whom to ask, the

@@ -860,44 +860,6 @@ impl Clients {
         Some(attempt)
     }
 
-    /// The client will never learn the fate of an attempt. The history says so at once, or leaves the transaction open
-    /// until its fate is found out at the end: both is true.
-    fn give_up<S: System>(
-        &mut self,
-        session: usize,
-        attempt: Attempt,
-        participants: Option<Vec<ShardId>>,
-        cluster: &Cluster<S>,
-    ) {
-        let is_reported = self.random.chance(0.3);
-        self.give_up_for_good(session, attempt, participants, (is_reported, false), cluster);
-    }
-
-    /// The same. One that was denied is not said to be unknown: often no node has taken anything of it, and then it has not committed.
-    fn give_up_for_good<S: System>(
-        &mut self,
-        session: usize,
-        attempt: Attempt,
-        participants: Option<Vec<ShardId>>,
-        (reported, is_denied): (bool, bool),
-        cluster: &Cluster<S>,
-    ) {
-        self.tally.unknown += 1;
-        let participants = participants.filter(|participants| !participants.is_empty());
-        if reported {
-            let time = self.time(cluster.world.now());
-            self.recorder.info(attempt.recorded, time);
-        }
-        self.renew(session);
-        self.note_unplaced::<S>(attempt.id, attempt.recorded);
-        // The fate of a broken promise has no answer.
-        if !attempt.manner.breaks_promise {
-            let (is_in_history, resolved) = (reported, false);
-            let undecided = Undecided { attempt, participants, is_denied, reported, is_in_history, resolved };
-            self.undecided.push(undecided);
-        }
-    }
-
     fn record_committed<S: System>(
         &mut self,
         attempt: &Attempt,

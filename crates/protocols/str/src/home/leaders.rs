@@ -20,13 +20,14 @@ impl Home {
             return;
         }
         self.deliver_to(from, outbox);
-        let waits = |(id, one): (&TransactionId, &Box<Transaction>)| {
-            let part = one.parts.get(&from.shard).filter(|part| part.prepared.is_none())?;
-            let is_elsewhere = part.asked.is_some_and(|asked| asked.replica != from || asked.leads_soon);
-            (is_elsewhere && matches!(one.phase, Phase::Local(_))).then_some(*id)
+        let waits = |one: &Transaction| {
+            let part = one.parts.get(&from.shard).filter(|part| part.prepared.is_none());
+            let asked = part.and_then(|part| part.asked);
+            let is_elsewhere = asked.is_some_and(|asked| asked.replica != from || asked.leads_soon);
+            is_elsewhere && matches!(one.phase, Phase::Local(_))
         };
-        let waiting: Vec<TransactionId> = self.transactions.iter().filter_map(waits).collect();
-        for id in waiting {
+        let waiting = self.transactions.iter().filter(|(_, one)| waits(one)).map(|(id, _)| *id);
+        for id in waiting.collect::<Vec<TransactionId>>() {
             self.ask_to_let_in(id, Asked::new(from, now), outbox);
         }
     }

@@ -56,6 +56,8 @@ impl Coordinator {
             // The client may have heard it before, from an answer to another transaction: this one is sent on as well.
             Some(open) => {
                 open.directed.redirects += 1;
+                let redirects = open.directed.redirects;
+                assert!(redirects <= REDIRECTS_MAX, "{id} was sent on {redirects} times without a pause");
                 self.ask_home_again(id, context, outbox);
             }
             // Another site that was asked for copies.
