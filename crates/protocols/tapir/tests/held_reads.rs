@@ -216,7 +216,7 @@ fn confirmations_of_an_earlier_prepare_do_not_count() {
     assert_eq!(reader.got(), Ok(vec![&b"5"[..], b"1"]));
 }
 
-/// What it has read is of no use, and may have been overwritten before it could commit.
+/// Its reads are of no use, and may have been overwritten before it could commit.
 #[test]
 fn what_was_found_is_not_told_of_a_transaction_that_does_not_commit() {
     let mut reader = Reader::new(3);

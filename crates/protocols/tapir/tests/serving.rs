@@ -346,7 +346,7 @@ fn a_prepare_that_comes_after_its_outcome_is_answered_whatever_is_in_its_way() {
     }
 }
 
-/// What is read when it is prepared was not read before, and says nothing of lines.
+/// A key that is read when it is prepared was not read before, and says nothing of lines.
 #[test]
 fn a_hold_on_what_it_reads_does_not_make_a_key_contended() {
     let mut server = Server::new();

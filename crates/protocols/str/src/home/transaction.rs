@@ -60,7 +60,7 @@ pub(super) struct Asked {
     pub(super) leads_soon: bool,
 }
 
-/// What follows if a replica that was asked does not lead.
+/// The next step if a replica that was asked does not lead.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Redirected {
     /// Another one is asked.

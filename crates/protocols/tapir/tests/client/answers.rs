@@ -6,7 +6,7 @@ use super::*;
 
 const NOTHING: [&str; 0] = [];
 
-/// What is read at quorums, of shards of which one has answered.
+/// Reads at quorums, of shards of which one has answered.
 #[test]
 fn a_read_that_fails_names_nobody_of_a_shard_that_is_read() {
     let in_the_past = Freshness::At(at(900));
@@ -25,7 +25,7 @@ fn a_read_that_fails_names_nobody_of_a_shard_that_is_read() {
     assert_eq!(client.waits(60_000), ["60000 ms: unavailable: 1/r0"]);
 }
 
-/// What replicas say of a shard that was not asked is nobody's answer.
+/// The words of replicas of a shard that was not asked are nobody's answer.
 #[test]
 fn the_answers_of_other_shards_are_no_part_of_a_read() {
     for (name, own, other) in [("a", "1", "2"), ("x", "2", "1")] {
@@ -311,7 +311,7 @@ fn one_that_others_have_forgotten_is_unknown_to_its_client() {
     assert_eq!(client.waits(60_000), NOTHING);
 }
 
-/// What a replica had validated says nothing of whether it answers at a quorum.
+/// A value that a replica had validated says nothing of whether it answers at a quorum.
 #[test]
 fn a_stale_read_that_fails_at_quorums_names_all_that_are_silent() {
     let mut client = Client::with(3, |config| config.read_timeout = Duration::from_secs(90));

@@ -85,7 +85,7 @@ fn the_interval_between_repetitions_is_as_long_as_before_when_a_shard_has_agreed
     assert_eq!(told, expected);
 }
 
-/// What has been prepared for long is repeated seldom; a backup coordinator is waited for no longer than ever.
+/// A prepare that has waited for long is repeated seldom; a backup coordinator is waited for no longer than ever.
 #[test]
 fn a_backup_coordinator_has_its_own_time_however_seldom_the_prepare_was_repeated() {
     let mut client = Client::new(3);
@@ -227,7 +227,7 @@ fn one_whose_window_ends_below_its_next_timestamp_is_left_to_others() {
     assert!(told.len() == 1 && told[0].ends_with("recover what was at 1000"), "{told:?}");
 }
 
-/// What it would be proposed at lies above its clock, whatever is asked for.
+/// Its timestamp would lie above its clock, whatever is asked for.
 #[test]
 fn one_whose_window_has_ended_by_the_clock_is_not_prepared_again() {
     let mut client = Client::new(3);

@@ -179,7 +179,7 @@ fn so_many_commits_are_recovered_at_once() {
     assert_eq!(told, (1..=64).collect::<Vec<_>>());
 }
 
-/// What it does not know will be recovered in its own time; the floor is raised to there meanwhile.
+/// Transactions that it does not know will be recovered in their own time; the floor is raised to there meanwhile.
 #[test]
 fn a_participant_that_lacks_a_commit_is_waited_for_and_then_the_floor_ends_below_it() {
     let (mut leader, said) = asking_about(100, &[(5, &[1, 2]), (6, &[1, 2]), (7, &[1, 2])]);

@@ -416,7 +416,7 @@ fn what_is_held_at_a_timestamp_has_its_vote_there() {
     assert_eq!(held_at(&participant, 1), Some(at(10)));
 }
 
-/// What it has found was told to its client alone; here it stands blank.
+/// The answer was told to its client alone; here it stands blank.
 #[test]
 fn what_was_read_by_a_hold_is_validated_nowhere() {
     let of = |transaction: Transaction| {

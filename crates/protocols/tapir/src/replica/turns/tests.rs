@@ -103,7 +103,7 @@ fn one_read_is_answered_after_each_outcome() {
 }
 
 #[test]
-fn the_heels_of_a_commit_are_left_to_whoever_follows() {
+fn the_heels_of_a_commit_are_left_to_the_next_in_line() {
     let mut replica = Fixture::new();
     replica.pending = true;
     assert!(replica.reads(0, 1));
@@ -163,7 +163,7 @@ fn a_line_leaves_a_gap_if_others_write_too() {
 }
 
 #[test]
-fn whoever_has_gone_loses_the_place() {
+fn a_client_that_has_gone_loses_its_place() {
     let mut replica = Fixture::new();
     replica.pending = true;
     assert!(replica.reads(0, 1) && replica.reads(0, 2));
