@@ -68,7 +68,8 @@ pub struct Rights {
     pub counts: UntakenCounts,
     /// Messages that nobody may have said, and were taken, in words.
     wrong: Vec<String>,
-    /// The transactions of which a node has taken something from which they may commit.
+    /// The transactions of which a node has taken something from which they may commit, as their first attempts: one of `serializable` is known under the attempt that its
+    /// client has made first, and may commit in a later one.
     heard_of: FixedSet<TransactionId>,
 }
 
@@ -152,6 +153,11 @@ impl Rights {
     }
 }
 
+/// The name of a transaction, whichever attempt it is.
+fn first_attempt(transaction: TransactionId) -> TransactionId {
+    TransactionId { attempt: 0, ..transaction }
+}
+
 impl<P: Protocol, A> World<P, A> {
     /// From now on clients need rights. At first each may say everything.
     pub fn set_rights(&mut self, rights: Rights) {
@@ -165,7 +171,7 @@ impl<P: Protocol, A> World<P, A> {
 
     /// True if a transaction may have committed: some node has taken what its client has asked of it, or may have.
     pub fn has_heard_of(&self, transaction: TransactionId) -> bool {
-        self.fabric.rights.as_ref().is_none_or(|rights| rights.heard_of.contains(&transaction))
+        self.fabric.rights.as_ref().is_none_or(|rights| rights.heard_of.contains(&first_attempt(transaction)))
     }
 
     /// The message as a server's node takes it; none if it does not. A client that waits for what comes of it is told.
@@ -200,7 +206,7 @@ impl<P: Protocol, A> World<P, A> {
         if matches!(taking, Taking::Whole | Taking::WithoutHints)
             && matches!(row(&said).demand, Demand::Claim(Claim::Coordinate) | Demand::Own(_))
         {
-            rights.heard_of.extend(transaction_of(&said));
+            rights.heard_of.extend(transaction_of(&said).map(first_attempt));
         }
         let counts = &mut rights.counts;
         let (count, why) = match taking {
