@@ -95,7 +95,7 @@ fn notices(plant: &str, seeds: RangeInclusive<u64>, invariant: &str, anomaly: &s
 /// The reads of clients may be explained by some order of transactions, and not by the snapshots that they had.
 #[test]
 fn vectors_show_an_effect_that_became_visible_before_its_cause() {
-    assert!(notices("W12", 70..=100, "I2", "snapshot-violation"));
+    assert!(notices("W12", 100..=110, "I2", "snapshot-violation"));
 }
 
 #[test]
