@@ -185,7 +185,7 @@ fn what_is_kept_does_not_grow_with_what_has_ended() {
         assert_eq!(report.broken, []);
         report.samples
     };
-    let (short, long) = (samples(13), samples(52));
+    let (short, long) = (samples(14), samples(56));
     let committed = |samples: &[Sample]| samples.last().map_or(0, |last| last.committed);
     assert!(committed(&long) >= 10_000, "{} have committed", committed(&long));
     assert!(

@@ -24,13 +24,11 @@ pub enum Awaited {
 
 impl Awaited {
     /// The message that has the coordinator of the transaction give it up, as one that no replica of the shard takes. None for a question for an outcome: that
-    /// it is denied says nothing of the outcome; and so where nothing waits, since a coordinator may ask that question for a client that has gone on.
-    /// A coordinator of another protocol passes the message over.
+    /// it is denied says nothing of the outcome. A coordinator of another protocol passes the message over.
     pub fn giving_up(self, transaction: TransactionId, shard: ShardId) -> Option<ProtocolMessage> {
         let reply = quorate_granola::Reply::Lost { shard };
         let message = quorate_granola::Message::Reply { transaction, reply };
-        let is_waited_for = matches!(self, Awaited::End | Awaited::Result);
-        is_waited_for.then_some(ProtocolMessage::Granola(Part::Own(message)))
+        (self != Awaited::Outcome).then_some(ProtocolMessage::Granola(Part::Own(message)))
     }
 
     /// The events, in place of those of the coordinator, that end what waits.

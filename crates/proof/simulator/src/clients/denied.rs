@@ -65,6 +65,8 @@ impl Clients {
             // The coordinator knows to which transaction one belongs that it has named itself. A transaction that fails now fails for want of the right.
             for event in cluster.world.tell_client(client, replica, message) {
                 match &event {
+                    // The client has given it up before, and a coordinator that gives it up as well knows nothing of its outcome.
+                    _ if self.is_done_with(client, &event) => {}
                     Event::Finished { result: Err(_), .. } | Event::Executed { result: Err(_), .. } => {
                         self.on_denial(client, event, cluster);
                     }
