@@ -351,7 +351,7 @@ async fn a_transaction_that_is_open_on_a_node_that_stops_commits() {
         cluster.stop(0);
         cluster
     });
-    // What begins there would not be taken any more.
+    // By now the node takes nothing of a transaction that a client begins there.
     tokio::time::sleep(Duration::from_millis(600)).await;
     transaction.put("stock", "6").unwrap();
     transaction.commit().await.unwrap();

@@ -1,4 +1,4 @@
-//! Which replica leads each shard, and what is asked again when that changes: whatever was asked of a replica that does not lead any more may be lost
+//! Which replica leads each shard, and the questions that a node repeats when that changes: those to a replica that does not lead any more may be lost
 //! with its leadership.
 
 use quorate_core::log::Log;

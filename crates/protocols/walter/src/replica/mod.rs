@@ -381,7 +381,7 @@ impl Replica {
         self.turn_to(site, index, outbox);
     }
 
-    /// Takes a replica for the leader of a site. What another one was asked for and has not answered may be lost with its leadership.
+    /// Takes a replica for the leader of a site. Questions that another one has not answered may be lost with its leadership.
     fn turn_to(&mut self, site: LocalSite, index: ReplicaIndex, outbox: &mut Out) {
         assert!(site != self.site, "{site} takes {index:?} for the leader of another site");
         let Some(peer) = self.leader.as_mut().and_then(|leader| leader.peers.get_mut(&site)) else { return };

@@ -304,8 +304,8 @@ fn what_waits_has_only_so_many_bytes() {
     assert!(replica.arrives(20, large(3)), "there is room again");
 }
 
-/// A change of an index list waits for others as any write does, and those that have read the list do not keep it off. What it waits
-/// for may change meanwhile, and counts once.
+/// A change of an index list waits for others as any write does, and transactions that have read the list do not keep it off. The transaction in its
+/// way may change meanwhile, and counts once.
 #[test]
 fn one_that_is_looked_at_in_vain_waits_for_whatever_is_in_its_way_now() {
     let list = quorate_core::reserved::index_list_keys(1).remove(0);
