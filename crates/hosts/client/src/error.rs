@@ -242,7 +242,9 @@ impl Error {
     /// An error of the transaction's own, to leave a [`transact`](crate::Keyspace::transact) closure without
     /// committing.
     ///
-    /// Reads are validated only at commit: a closure that gives up has possibly seen an inconsistent state.
+    /// It is returned once a commit has confirmed what the closure has read, at a moment after its call; if that has changed, the closure
+    /// runs again. So a reason that follows from what was read is true. Not confirmed is what a closure has read that has scanned, or
+    /// used sets or indexes, after its first write: it should read first.
     pub fn application(reason: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Error::Application(reason.into())
     }

@@ -234,7 +234,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// Any error that `body` returns, but [`Error::Conflict`] only if the deadline has passed; [`Error::Unknown`] with the
+    /// Any error that `body` returns: [`Error::Application`] once what it has read is confirmed ([`Error::application`]), and
+    /// [`Error::Conflict`] only if the deadline has passed; [`Error::Unknown`] with the
     /// token if what became of an attempt could not be found out; [`Error::Overloaded`] if too many of this client wait to begin, or
     /// this one did in vain.
     pub async fn transact<T, F>(&self, body: impl FnMut(Transaction) -> F) -> Result<T>
@@ -289,8 +290,14 @@ impl Keyspace {
                     Err(error) if !retries.outlasts(&error).await => return Err(error),
                     Err(_) => continue,
                 },
+                // The closure may have kept a handle: what it does with it must not count.
+                Err(reason @ Error::Application(_)) => match txn.give_up().await {
+                    Ok(()) => return Err(reason),
+                    Err(Error::Conflict) => place.note(Attempt::InVain),
+                    Err(error) if !retries.outlasts(&error).await => return Err(error),
+                    Err(_) => continue,
+                },
                 Err(error) => {
-                    // The closure may have kept a handle: what it does with it must not count.
                     txn.abort().await?;
                     if !matches!(error, Error::Conflict) {
                         if !retries.outlasts(&error).await {

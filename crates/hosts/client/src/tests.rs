@@ -75,6 +75,65 @@ async fn only_conflicts_and_short_outages_are_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_closure_has_read_is_confirmed_before_it_gives_up() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    accounts.put("alice", "1").await.unwrap();
+    let heard = fake.heard().len();
+    // What the first attempt has read has changed when that is confirmed; the second one is cut off.
+    fake.next_ends([conflict(), unknown(), End::Commit]);
+    let runs = Cell::new(0);
+    let result: crate::Result<()> = accounts
+        .transact(async |txn| {
+            runs.set(runs.get() + 1);
+            txn.put("bob", "9")?;
+            assert_eq!(txn.get("bob").await?, Some(Value::from("9")));
+            let found = txn.get("alice").await?;
+            Err(Error::application(format!("{found:?} is not enough in attempt {}", runs.get())))
+        })
+        .await;
+    assert_eq!(result.unwrap_err().to_string(), r#"Some(b"1") is not enough in attempt 3"#);
+    assert_eq!(fake.value("bob"), None, "its writes do not count");
+    let attempts =
+        ["begin c7.1.0", "commit c7.1.0", "begin c7.1.1", "commit c7.1.1", "begin c7.1.2", "commit c7.1.2"];
+    assert_eq!(fake.heard()[heard..], attempts);
+    assert_eq!(fake.open_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closure_does_not_give_up_on_what_cannot_be_confirmed() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    let give_up = || {
+        accounts.transact(async |txn| {
+            txn.get("alice").await?;
+            Err::<(), _>(Error::application("not enough"))
+        })
+    };
+    let gone = || End::Fail(Failure::Unavailable { missing: Vec::new() });
+    fake.next_ends([gone(), End::Commit]);
+    assert!(matches!(give_up().await, Err(Error::Application(_))), "a short outage is waited for");
+    fake.next_ends(std::iter::repeat_with(gone).take(1_000));
+    assert!(matches!(give_up().await, Err(Error::Unavailable { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closure_that_gives_up_after_a_scan_saw_its_writes_is_aborted() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    let result: crate::Result<()> = accounts
+        .transact(async |txn| {
+            txn.put("bob", "9")?;
+            assert_eq!(txn.scan("a", "z", 10).await?.entries.len(), 1);
+            Err(Error::application("too many"))
+        })
+        .await;
+    assert_eq!(result.unwrap_err().to_string(), "too many");
+    assert_eq!(fake.heard(), ["begin c7.0.0", "abort c7.0.0"]);
+    assert_eq!(fake.value("bob"), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_site_that_restarts_is_waited_for_and_named_if_it_stays_away() {
     let fake = Fake::default();
     let posts = fake.keyspace_of(Isolation::ParallelSnapshot, Options::default());

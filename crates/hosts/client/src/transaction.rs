@@ -87,8 +87,10 @@ struct Progress {
     decided_at: Option<ShardId>,
     /// The type of the transaction, if it has one: the recent commit probability is that of its type.
     kind: Option<String>,
-    /// The changes of which the coordinator has not been told: they go along with the next read, or with the commit.
+    /// The changes of which the coordinator has not been told: they go along with a read that needs them, or with the commit.
     untold: Untold,
+    /// True if the coordinator has been told of changes.
+    is_told_changes: bool,
     /// Writes that are held back for indexes, where there are some.
     keeper: Option<Keeper>,
     /// True once they have begun to be let go, until all of them are.
@@ -401,6 +403,15 @@ impl Transaction {
     pub async fn abort(&mut self) -> Result<()> {
         self.inner.abort().await
     }
+
+    /// Drops its writes, and commits what it has read, so that a reason to give up that was found in it is true. If the coordinator knows
+    /// of writes it is aborted instead: there is no way to take them back.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if something that was read has changed; as [`Transaction::commit`], but never [`Error::Unknown`].
+    pub(crate) async fn give_up(&mut self) -> Result<()> {
+        self.inner.give_up().await
+    }
 }
 
 impl Inner {
@@ -457,8 +468,14 @@ impl Inner {
     /// The same of a transaction that goes on: from here on the coordinator works on it. The progress stays locked until the coordinator
     /// has been told, so that no other call of this transaction comes in between.
     fn tell(&self, progress: &mut Progress) -> Vec<Command> {
-        let stage = std::mem::replace(&mut progress.stage, Stage::Begun);
-        self.untold(stage, std::mem::take(&mut progress.untold))
+        let untold = std::mem::take(&mut progress.untold);
+        progress.is_told_changes |= !untold.is_empty();
+        self.untold(std::mem::replace(&mut progress.stage, Stage::Begun), untold)
+    }
+
+    /// As [`Inner::tell`] before a read that no change of the transaction has to do with: the changes stay untold.
+    fn tell_beginning(&self, progress: &mut Progress) -> Vec<Command> {
+        self.untold(std::mem::replace(&mut progress.stage, Stage::Begun), Untold::default())
     }
 
     /// The shard that has to do with a key.
@@ -492,7 +509,7 @@ impl Inner {
             }
             return Ok(Read::Own(own.clone()));
         }
-        let before = self.tell(&mut progress);
+        let before = self.tell_beginning(&mut progress);
         let asked = self.shared.session.get(self.id, before, &key);
         drop(progress);
         asked.map(Read::Asked).ok_or_else(|| self.ended())
@@ -513,7 +530,7 @@ impl Inner {
         let receivers = match asked.is_empty() {
             true => Some(Vec::new()),
             false => {
-                let before = self.tell(&mut progress);
+                let before = self.tell_beginning(&mut progress);
                 self.shared.session.get_many(self.id, before, &asked)
             }
         };
@@ -634,20 +651,46 @@ impl Inner {
         if stage == Stage::Idle && untold.is_empty() {
             return Ok(None);
         }
+        let permit = self.commit_permit(stage).await?;
+        let mut commands = self.untold(stage, untold);
+        commands.extend(self.confinement());
+        Ok(Some((commands, permit)))
+    }
+
+    /// The place of a transaction in the window of commits in flight; one that the coordinator works on is aborted if there is none in time.
+    async fn commit_permit(&self, stage: Stage) -> Result<OwnedSemaphorePermit> {
         let session = &self.shared.session;
-        let permit = match tokio::time::timeout_at(self.deadline, session.commit_permit()).await {
-            Ok(Some(permit)) => permit,
-            Ok(None) => return Err(Error::Closed),
+        match tokio::time::timeout_at(self.deadline, session.commit_permit()).await {
+            Ok(Some(permit)) => Ok(permit),
+            Ok(None) => Err(Error::Closed),
             Err(_) => {
                 if stage == Stage::Begun {
                     session.tell([Command::Abort { transaction: self.id }]);
                 }
-                return Err(Error::Overloaded { retry_after: WINDOW_RETRY_AFTER });
+                Err(Error::Overloaded { retry_after: WINDOW_RETRY_AFTER })
             }
-        };
-        let mut commands = self.untold(stage, untold);
-        commands.extend(self.confinement());
-        Ok(Some((commands, permit)))
+        }
+    }
+
+    async fn give_up(&self) -> Result<()> {
+        let is_told_changes = self.progress().is_told_changes;
+        if is_told_changes {
+            return self.abort().await;
+        }
+        // Its writes are dropped with what is returned here.
+        if self.end()?.0 == Stage::Idle {
+            return Ok(());
+        }
+        match self.shared.session.failure(self.id) {
+            None => {}
+            Some(Failure::Conflict) => return Err(Error::Conflict),
+            // The closure was told, and gives up for that.
+            Some(_) => return Ok(()),
+        }
+        let _permit = self.commit_permit(Stage::Begun).await?;
+        let before = self.confinement().into_iter().collect();
+        let receiver = self.shared.session.commit(self.id, before).ok_or_else(|| self.ended())?;
+        self.ending_of_read_only(receiver).await.map(drop)
     }
 
     /// Waits for the answer of the coordinator.

@@ -59,7 +59,11 @@ impl Attempts {
     ///
     /// # Errors
     /// That of the transaction, except where `is_own` says that the function has raised it, and knows more of it.
-    fn next(&self, py: Python<'_>, is_own: fn(&Error) -> bool) -> PyResult<Py<PyAny>> {
+    fn next(
+        &self,
+        py: Python<'_>,
+        is_own: impl FnOnce(&Error) -> bool + Send + 'static,
+    ) -> PyResult<Py<PyAny>> {
         let (progress, context) = self.0.get()?;
         let (asked, kept, given) = (Arc::clone(progress), Arc::clone(progress), context.clone());
         let work = async move { asked.events.lock().await.recv().await.ok_or(Error::Closed) };
@@ -117,10 +121,10 @@ impl Attempts {
 
     /// The function has raised this. Gives the next attempt if another transaction was in the way, else `None`.
     fn give_up(&self, py: Python<'_>, raised: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        self.tell(Err(error::given_up(py, raised)?))?;
-        self.next(py, |failure| {
-            matches!(failure, Error::Application(_) | Error::Conflict | Error::Unavailable { .. })
-        })
+        let given_up = error::given_up(py, raised)?;
+        let kind = std::mem::discriminant(&given_up);
+        self.tell(Err(given_up))?;
+        self.next(py, move |failure| std::mem::discriminant(failure) == kind)
     }
 
     /// Aborts the attempt that is open, and does not wait for it.
