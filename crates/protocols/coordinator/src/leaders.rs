@@ -1,9 +1,18 @@
 //! The leader of each shard, as far as a coordinator knows. A guess: a replica that does not lead says so and does nothing.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use quorate_core::hash::FixedSet;
 use quorate_core::{Epoch, KeyspaceId, Members, ReplicaId, ReplicaIndex, ShardId};
+
+/// A replica that is about to lead is asked again after this part of the time for which a leader may be silent, as a divisor.
+const SOON: u32 = 10;
+
+/// The pause before a replica that is about to lead is asked again, where a leader may be silent for `silence`.
+pub fn soon(silence: Duration) -> Duration {
+    silence / SOON
+}
 
 /// A group of replicas, as a coordinator knows it.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +98,13 @@ impl Leaders {
         }
     }
 
+    /// True if a replica that has just said that it does not lead is worth a further question in a moment ([`soon`]): one that names itself is
+    /// about to lead, and one that names a replica which is gone will soon name another.
+    pub fn is_soon(&self, from: ReplicaId) -> bool {
+        let named = self.leader(from.shard);
+        named == from || !self.is_reachable(named)
+    }
+
     /// The replica that was taken for the leader of a shard is silent: the next one may know more.
     pub fn suspect(&mut self, shard: ShardId) {
         let Some(group) = self.groups.get_mut(&shard) else { return };
@@ -146,6 +162,17 @@ mod tests {
         assert_eq!(leaders.leader(SHARD), replica(0));
         assert!(leaders.redirect(replica(0), ReplicaIndex(2)));
         assert_eq!(leaders.leader(SHARD), replica(2));
+    }
+
+    #[test]
+    fn one_that_names_itself_or_what_is_gone_is_worth_a_further_question() {
+        let mut leaders = leaders();
+        leaders.redirect(replica(0), ReplicaIndex(0));
+        assert!(leaders.is_soon(replica(0)), "it is about to lead");
+        leaders.redirect(replica(0), ReplicaIndex(2));
+        assert!(!leaders.is_soon(replica(0)), "the next one is asked at once");
+        leaders.set_reachable(replica(2), false);
+        assert!(leaders.is_soon(replica(0)), "it will name another");
     }
 
     #[test]

@@ -22,6 +22,6 @@ pub mod transactions;
 pub use buffer::Buffer;
 pub use clock::clock_since;
 pub use frame::{Coordinates, CoordinatorTimer, Out, Wants, finish, tell_known};
-pub use leaders::Leaders;
+pub use leaders::{Leaders, soon};
 pub use scan::{Entries, Page, Scan};
 pub use transactions::Transactions;

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_coordinator::{Coordinates, Leaders, Transactions};
+use quorate_coordinator::{Coordinates, Leaders, Transactions, soon};
 use quorate_core::command::Routes;
 use quorate_core::{
     ClockTime, Context, Epoch, Instant, KeyspaceId, ReplicaId, ReplicaIndex, ShardId, TransactionId, Value,
@@ -38,9 +38,6 @@ const REDIRECTS_MAX: u32 = 4;
 /// long each time; so often, before that counts.
 const SOONER: u32 = 4;
 const REFUSALS_MAX: u32 = 4;
-
-/// A leader that is about to lead, or not known yet, is asked again after this part of the usual time.
-const SOON: u32 = 10;
 
 /// A request of a client.
 #[derive(Clone, Debug)]
@@ -513,8 +510,7 @@ impl Coordinator {
         let Some(open) = self.open.get_mut(&name(id)) else { return outbox.ignored(reasons::NOT_OPEN) };
         let named = self.leaders.leader(from.shard);
         let is_asked = open.asked.get(&from.shard) == Some(&from.index);
-        // One that names itself is about to lead, and one that names what is gone will soon name another.
-        let is_soon = is_asked && (named == from || !self.leaders.is_reachable(named));
+        let is_soon = is_asked && self.leaders.is_soon(from);
         if !is_news && !is_soon && (named == from || !is_asked) {
             return outbox.ignored(reasons::NO_NEWS);
         }
@@ -526,7 +522,7 @@ impl Coordinator {
         }
         open.redirects += 1;
         if is_soon {
-            let at = context.now + self.config.resend_timeout / SOON;
+            let at = context.now + soon(self.config.resend_timeout);
             (open.next, open.is_refused) = (Next::Resend(at), true);
             return self.wake_at(name(id), at);
         }

@@ -13,9 +13,6 @@ use quorate_core::Random;
 /// A pause is doubled so often at most.
 const DOUBLINGS_MAX: u32 = 3;
 
-/// A replica that is about to lead is asked again after this part of the first pause, as a divisor.
-const SOON: u32 = 10;
-
 /// By this share of itself a pause is longer at most, by chance.
 const JITTER_MAX: f64 = 0.25;
 
@@ -29,11 +26,6 @@ impl Pauses {
     /// There was no answer in time: the next pause is longer.
     pub(crate) fn lengthen(&mut self) {
         self.doublings = (self.doublings + 1).min(DOUBLINGS_MAX);
-    }
-
-    /// The pause after a replica has said that it leads soon, if the first one after a question is to be this long.
-    pub(crate) fn soon(first: Duration) -> Duration {
-        first / SOON
     }
 
     /// The pause after a question that is asked now, if the first one is to be this long or a little longer.

@@ -1,6 +1,7 @@
 //! Which replica leads each shard, and the questions that a node repeats when that changes: those to a replica that does not lead any more may be lost
 //! with its leadership.
 
+use quorate_coordinator::soon;
 use quorate_core::log::Log;
 use quorate_core::{Context, Instant, ReplicaId, TransactionId};
 
@@ -8,9 +9,6 @@ use super::Home;
 use super::transaction::{Asked, Phase, Transaction};
 use crate::entry::Entry;
 use crate::machine::{Out, ReplicaTimer};
-
-/// A replica that is about to lead is asked again after this part of the time for which it may be silent, as a divisor.
-const SOON: u32 = 10;
 
 impl Home {
     /// A replica has answered as leaders do. If another one did before, it is told what is decided, and asked to let in what that one has not.
@@ -43,7 +41,7 @@ impl Home {
     pub(super) fn ask_soon(&mut self, outbox: &mut Out) {
         if !self.asks_soon {
             self.asks_soon = true;
-            outbox.set_timer(ReplicaTimer::Leaders, self.config.resend_timeout / SOON);
+            outbox.set_timer(ReplicaTimer::Leaders, soon(self.config.resend_timeout));
         }
     }
 

@@ -1,5 +1,6 @@
 //! Which replica of the local site a transaction is directed to while leaders change.
 
+use quorate_coordinator::soon;
 use quorate_core::{Context, Instant, ReplicaId, ReplicaIndex, TransactionId};
 
 use super::{Coordinator, Open, Out};
@@ -7,9 +8,6 @@ use crate::reasons;
 
 /// So often a transaction follows from one replica to the one that it names, before it waits: while leaders change, replicas may name each other.
 const REDIRECTS_MAX: u32 = 3;
-
-/// A replica that is about to lead is asked again after this part of the time for which it may be silent, as a divisor.
-const SOON: u32 = 10;
 
 /// The replica of the local site that was asked for a transaction last.
 #[derive(Debug, Default)]
@@ -43,13 +41,11 @@ impl Coordinator {
         if is_news && self.ask_milestones_again(id, context, outbox) && !self.transactions.contains_key(&id) {
             return;
         }
-        let named = self.leaders.leader(from.shard);
-        // One that names itself is about to lead, and one that names a replica which is gone will soon name another.
-        let is_soon = named == from || !self.leaders.is_reachable(named);
+        let is_soon = self.leaders.is_soon(from);
         let is_asked = |open: &&mut Open| open.home == from.shard && open.directed.to == from.index;
         match self.transactions.get_mut(&id).filter(is_asked) {
             Some(open) if is_soon || open.directed.redirects == REDIRECTS_MAX => {
-                let at = context.now + self.config.resend_timeout / SOON;
+                let at = context.now + soon(self.config.resend_timeout);
                 open.directed.again_at = Some(at);
                 self.transactions.wake_at(id, at);
             }

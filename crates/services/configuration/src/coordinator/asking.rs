@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use quorate_coordinator::soon;
 use quorate_core::command::{Event, Failure, Freshness, Outcome};
 use quorate_core::log::Position;
 use quorate_core::transaction::validate_key;
@@ -149,7 +150,7 @@ impl Coordinator {
             }
             Phase::Asking(asking) if names_itself || asking.redirects == REDIRECTS_MAX => {
                 asking.leads_soon = true;
-                asking.again_at = context.now + Pauses::soon(self.config.resend_timeout);
+                asking.again_at = context.now + soon(self.config.resend_timeout);
                 let again_at = asking.again_at;
                 self.transactions.wake_at(id, again_at);
             }

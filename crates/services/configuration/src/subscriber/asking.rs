@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_coordinator::soon;
 use quorate_core::log::Position;
 use quorate_core::{Context, Instant, ReplicaIndex, TransactionId};
 
@@ -116,7 +117,7 @@ impl Subscriber {
                     self.send_write(id, context, outbox);
                 } else {
                     writing.leads_soon = true;
-                    writing.resend_at = context.now + Pauses::soon(self.config.resend_timeout);
+                    writing.resend_at = context.now + soon(self.config.resend_timeout);
                 }
             }
             About::Lease(number) if leader != from => self.redirect_lease(number, context, outbox),
