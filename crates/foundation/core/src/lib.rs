@@ -21,6 +21,7 @@ pub mod command;
 pub mod comparison;
 pub mod counter;
 pub mod definer;
+pub mod draining;
 pub mod expiry;
 pub mod hash;
 pub mod hosted;

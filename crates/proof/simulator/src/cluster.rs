@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::command::{Command, Routes};
+use quorate_core::command::Routes;
 use quorate_core::comparison::Comparison;
 use quorate_core::hosted::{Boot, Health, Holdings, HostedReplica, Seat, Shards, Status};
 use quorate_core::inventory::Begin;
@@ -118,6 +118,8 @@ pub struct Cluster<S: System> {
     pub(crate) users: Option<Users>,
     /// The clients that are alive, as the world numbers them.
     live_clients: Vec<usize>,
+    /// How many nodes have stopped with nothing under way.
+    pub(crate) stopped_idle: u64,
     random: Random,
 }
 
@@ -173,6 +175,7 @@ impl<S: System> Cluster<S> {
             accepted_losses: AcceptedLosses::new(scenario.seed),
             users: None,
             live_clients: Vec::new(),
+            stopped_idle: 0,
             random,
             scenario,
         };
@@ -343,14 +346,7 @@ impl<S: System> Cluster<S> {
         );
         self.give_routes(client);
         self.live_clients.push(client);
-        if self.scenario.hints {
-            for server in 0..self.world.servers() {
-                if self.world.server(server).is_none() {
-                    let replica = self.replicas[server];
-                    self.world.command(client, Command::Reachable { replica, reachable: false });
-                }
-            }
-        }
+        self.hint_at(client);
         (client, id)
     }
 
@@ -484,6 +480,7 @@ impl<S: System> Cluster<S> {
 
     /// Crashes every replica on a node. Those in memory lose their records, and the others at most what was not durable.
     pub fn crash_node(&mut self, node: usize, crash: Crash) {
+        self.world.end_draining(node);
         for server in self.servers_of(node) {
             if self.world.server(server).is_some() {
                 self.world.crash_server(server, crash);
@@ -626,7 +623,7 @@ impl<S: System> Cluster<S> {
     }
 
     /// True if a group is the home of one node alone: nobody could mend its disk, and it has one in any case.
-    fn is_home_alone(&self, group: ShardId) -> bool {
+    pub(crate) fn is_home_alone(&self, group: ShardId) -> bool {
         self.keyspace.homes.iter().any(|home| home.id == group && home.replicas.len() == 1)
     }
 
@@ -673,6 +670,7 @@ impl<S: System> Cluster<S> {
             self.world.set_sync_time(node, self.scenario.sync_time);
             self.world.set_service_time(node, Duration::ZERO);
             self.set_disk_condition(node, Condition::Works);
+            self.world.end_draining(node);
             self.restart_node(node);
         }
         for server in 0..self.world.servers() {
@@ -846,15 +844,6 @@ impl<S: System> Cluster<S> {
     /// The instant this long from now.
     pub fn instant_after(&self, after: Duration) -> Instant {
         self.world.now() + after
-    }
-
-    fn hint(&mut self, replica: ReplicaId, reachable: bool) {
-        if self.scenario.hints {
-            for at in 0..self.live_clients.len() {
-                let client = self.live_clients[at];
-                self.world.command(client, Command::Reachable { replica, reachable });
-            }
-        }
     }
 }
 

@@ -84,7 +84,8 @@ faults! {
         "the clock of one node with replicas leaps ten minutes to six hours ahead, or back, for a moment or some seconds";
     NodeCrashes = "node-crashes", SURVIVAL, "a node crashes and restarts with what its disk holds";
     RestartStorms = "restart-storms", SURVIVAL, "a node crashes again and again, moments after each restart";
-    RollingRestarts = "rolling-restarts", SURVIVAL, "every node is restarted, one after the other";
+    RollingRestarts = "rolling-restarts", SURVIVAL,
+        "every node is stopped in good order and started again, one after the other, with more patience or less";
     PowerLoss = "power-loss", SURVIVAL, "all nodes crash at once and restart with what their disks hold";
     EmptyDisks = "empty-disks", &[Isolation, Durability, Agreement],
         "a node crashes and restarts with an empty disk, at most f of a group at a time";

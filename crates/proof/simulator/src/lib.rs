@@ -54,6 +54,7 @@ pub mod membership;
 mod modes;
 mod operator;
 pub mod options;
+mod reachability;
 pub mod report;
 pub mod run;
 pub mod scenario;

@@ -255,6 +255,7 @@ impl<S: System> Simulation<S> {
         let is_low = self.cluster.scenario.has(Fault::LowMemory);
         self.report.happened.extend(self.cluster.attics.happened().into_iter().filter(|_| is_low));
         self.report.happened.extend(self.cluster.untaken());
+        self.report.happened.extend(self.cluster.stopped());
         let happened = self.clients.happened.iter().chain(&self.cluster.definers.happened);
         let happened = happened.chain(&self.cluster.shard_losses.happened);
         let happened = happened.chain(&self.cluster.accepted_losses.happened);

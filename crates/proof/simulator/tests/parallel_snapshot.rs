@@ -59,6 +59,8 @@ fn the_rules_survive_all_faults() {
         "messages denied for want of a right",
         "messages of clients that none says",
         "messages passed over for want of a right",
+        "messages passed over by nodes that stop",
+        "nodes stopped with nothing under way",
         "messages taken without their hints",
         "acknowledged transactions were lost with their site",
         "an operator found its epoch defined",

@@ -72,6 +72,23 @@ fn clients_lose_their_rights_in_the_middle_of_transactions() {
     }
 }
 
+/// Nodes stop in good order, one after the other: what they lead goes to others, clients go, and what is under way ends.
+#[test]
+fn nodes_stop_in_good_order() {
+    let mut passed_over = 0;
+    for isolation in Isolation::ALL {
+        let faults = Faults::Named(vec![Fault::RollingRestarts]);
+        let system = SystemKind::Keyspace(isolation);
+        let report = run(&Options { system, faults, repeat_every: 0, ..Options::new(1..=6) }, |_| true);
+        assert!(report.violations.is_empty(), "{isolation}: {:?}", report.violations);
+        let idle = &report.happened["nodes stopped with nothing under way"];
+        assert!(idle.seeds >= 3, "{isolation}: {idle:?}");
+        // Most clients know better by then.
+        passed_over += report.happened["messages passed over by nodes that stop"].times;
+    }
+    assert!(passed_over > 50, "{passed_over} messages were passed over");
+}
+
 /// Where values are makes no difference to anybody, as long as they can be read; else a replica restarts.
 #[test]
 fn replicas_keep_values_outside_of_memory() {

@@ -1,16 +1,11 @@
-//! How a node stops without anybody noticing: what it leads it gives to others, clients are told to ask others, and what they
-//! have sent before they heard it is served as ever; then what is under way ends.
-//!
-//! ```text
-//!   serving ──drain──► giving way ──nothing is led here, or it has taken too long──► leaving ──a moment later, and nothing is under way──► drained
-//! ```
+//! How this node stops without anybody noticing, in the phases of [`Draining`]: what it leads it gives to others, clients are told to ask others, and
+//! what is under way ends.
 
-use std::time::Duration;
-
+use quorate_core::NodeId;
+use quorate_core::draining::Draining;
 use quorate_core::hosted::Urgency;
-use quorate_core::{Instant, NodeId};
 use quorate_runtime::{LinkId, Turn};
-use quorate_wire::Packet;
+use quorate_wire::{Envelope, Packet};
 
 use super::Node;
 use super::hosted::{Hosted, State};
@@ -28,34 +23,13 @@ pub(crate) enum DrainState {
     UnderWay,
 }
 
-/// The phases of a node that drains.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Draining {
-    /// Its replicas give up what they lead.
-    GivingWay {
-        /// Since when.
-        since: Instant,
-    },
-    /// Clients are told to ask others.
-    Leaving {
-        /// Since when.
-        since: Instant,
-    },
-}
-
-/// So long clients are left to find the new leaders before they are told, at most: others may not be there to lead.
-const GIVING_WAY_MAX: Duration = Duration::from_secs(1);
-
-/// So long what clients have sent before they heard it is still taken in. Then they count on others, and what they begin here all the same is dropped.
-const LEAVING_MIN: Duration = Duration::from_millis(200);
-
 impl Node {
     /// Has others lead what this node leads, so that clients and what is under way can end elsewhere.
     pub(crate) fn drain(&mut self, turn: &mut Turn<'_>) {
         if self.draining.is_some() {
             return;
         }
-        self.draining = Some(Draining::GivingWay { since: turn.time.now });
+        self.draining = Some(Draining::give_way(turn.time.now));
         for id in self.replica_ids() {
             self.step(id, turn, |running, time, outgoing| running.give_way(time, outgoing));
         }
@@ -66,18 +40,20 @@ impl Node {
 
     /// True if a replica of this event loop leads what others could lead.
     fn has_the_lead(&mut self) -> bool {
-        self.replicas.values_mut().filter_map(Hosted::running).any(|running| running.has_the_lead())
+        let mut shared =
+            self.replicas.values_mut().filter(|hosted| hosted.placement.group.replicas.len() > 1);
+        shared.any(|hosted| hosted.running().is_some_and(|running| running.has_the_lead()))
     }
 
-    /// True if clients count on others by now: what one of them begins here all the same is dropped. A transaction that is open here alone goes on.
-    pub(super) fn has_left(&self, urgency: Urgency, now: Instant) -> bool {
-        let left = |since: Instant| urgency != Urgency::Always && now - since >= LEAVING_MIN;
-        matches!(self.draining, Some(Draining::Leaving { since }) if left(since))
+    /// True if what a client says is passed over: it was told to go, and would begin here what is better begun elsewhere.
+    pub(super) fn passes_over(&mut self, urgency: Urgency, envelope: &Envelope, turn: &Turn<'_>) -> bool {
+        let Some(draining) = self.draining else { return false };
+        draining.passes_over(urgency, || self.has_open(envelope), turn.time.now)
     }
 
     /// Tells a client that has just connected that it had better ask others.
     pub(super) fn tell_leaving(&self, link: LinkId, turn: &mut Turn<'_>) {
-        if let Some(Draining::Leaving { .. }) = self.draining {
+        if self.draining.is_some_and(|draining| draining.is_leaving()) {
             turn.send(link, &Packet::Stopping);
         }
     }
@@ -85,20 +61,14 @@ impl Node {
     /// How far the node is from having nothing under way.
     pub(crate) fn drain_state(&mut self, turn: &mut Turn<'_>) -> DrainState {
         let now = turn.time.now;
-        let has_left = match self.draining {
-            None => false,
-            Some(Draining::GivingWay { since }) => {
-                let leads = self.has_the_lead()
-                    || self.others.iter().any(|other| other.with(|node, _| node.has_the_lead()));
-                if !leads || now - since >= GIVING_WAY_MAX {
-                    turn.send_to_clients(&Packet::Stopping);
-                    self.draining = Some(Draining::Leaving { since: now });
-                    self.here.loops.hand_to_others(|| Handed::Leaving(now));
-                }
-                false
-            }
-            Some(Draining::Leaving { since }) => now - since >= LEAVING_MIN,
-        };
+        let leads =
+            self.has_the_lead() || self.others.iter().any(|other| other.with(|node, _| node.has_the_lead()));
+        let Some(draining) = &mut self.draining else { return DrainState::UnderWay };
+        let has_left = draining.has_left(now);
+        if draining.is_to_leave(leads, now) {
+            turn.send_to_clients(&Packet::Stopping);
+            self.here.loops.hand_to_others(|| Handed::Leaving(now));
+        }
         let is_connected = |node: NodeId| self.routes.is_connected(node);
         let mut state = self.work_left(is_connected);
         for other in &self.others {

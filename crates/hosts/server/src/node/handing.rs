@@ -1,5 +1,6 @@
 //! How an event loop handles what it is handed, and how the first one acts on behalf of all.
 
+use quorate_core::draining::Draining;
 use quorate_core::topology::Keyspace;
 use quorate_core::{Address, ReplicaId};
 use quorate_runtime::transport::Violation;
@@ -7,7 +8,6 @@ use quorate_runtime::{LinkId, Turn};
 use quorate_wire::{Packet, Peer, ReplicaReport};
 
 use super::catalogue::{Answered, Joined};
-use super::draining::Draining;
 use super::loops::Handed;
 use super::{Node, outgoing};
 
@@ -52,7 +52,7 @@ impl Node {
             Handed::EventLoops { node, count } => self.set_event_loops_of(node, count),
             Handed::Version(version) => self.enter_version_too(version, turn),
             Handed::Space { own, others } => (self.told_low, self.without_space) = (own, others),
-            Handed::Leaving(since) => self.draining = Some(Draining::Leaving { since }),
+            Handed::Leaving(since) => self.draining = Some(Draining::leave(since)),
             Handed::Fenced(reason) => self.give_up_too(&reason),
             Handed::Limits(limits) => self.set_limits(&limits, turn),
             Handed::AccessControl => self.end_unjudged(turn),

@@ -79,7 +79,7 @@ impl Node {
             self.refused += 1;
             return;
         }
-        if self.has_left(urgency, turn.time.now) && !self.has_open(envelope) {
+        if self.passes_over(urgency, envelope, turn) {
             // The client was told, and begins its transactions elsewhere.
             self.refused += 1;
             return;
@@ -147,7 +147,7 @@ impl Node {
     }
 
     /// True if a message goes on with a transaction that is open at its receiver and nowhere else.
-    fn has_open(&mut self, envelope: &Envelope) -> bool {
+    pub(super) fn has_open(&mut self, envelope: &Envelope) -> bool {
         let Address::Replica(id) = envelope.to else { return false };
         let running = self.replicas.get_mut(&id).and_then(Hosted::running);
         running.is_some_and(|running| running.has_open(&envelope.message))

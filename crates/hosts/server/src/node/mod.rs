@@ -78,6 +78,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_certificates::Trust;
+use quorate_core::draining::Draining;
 use quorate_core::hash::FixedMap;
 use quorate_core::topology::{Join, Keyspace, Node as Place, Topology};
 use quorate_core::{ClientId, Epoch, Instant, KeyspaceId, NodeId, Random, ReplicaId, ShardId};
@@ -100,7 +101,6 @@ use disagreements::Disagreements;
 pub(crate) use disk::Disk;
 pub(crate) use disk::make_room;
 pub(crate) use draining::DrainState;
-use draining::Draining;
 use hosted::{Hosted, Runs, State, Stepped};
 pub(crate) use lives::Peers;
 use loading::Loader;

@@ -21,7 +21,6 @@ mod recoveries;
 
 use std::time::Duration;
 
-use quorate_core::hosted::HostedReplica;
 use quorate_core::{Instant, Random};
 
 use crate::cluster::{Alarm, Cluster};
@@ -74,8 +73,13 @@ pub enum Step {
     },
     /// A node is restarted, and then the one after it.
     Roll(usize),
-    /// A node that has given way to others is restarted.
-    StopInTurn(usize),
+    /// A node that stops in good order goes on with it, and is restarted once nothing is left to wait for.
+    Drain {
+        /// The node.
+        node: usize,
+        /// When it is restarted at the latest.
+        until: Instant,
+    },
     /// The replica that settles a transaction is looked for, to crash it.
     Hunt {
         /// How often it is looked for before the hunt is given up.
@@ -307,9 +311,9 @@ impl<S: System> Injector<S> {
                 let left = self.random.between(2, 8) as u32;
                 self.storm(cluster, server, left)
             }
-            // The first node gives way before it stops.
             Fault::RollingRestarts => {
-                self.roll(cluster, 0) || <S::Server as HostedReplica>::give_way().is_some()
+                self.roll(cluster, 0);
+                true
             }
             Fault::EmptyDisks => cluster.may_lose(server) && self.lose_disk(cluster, server),
             Fault::Amnesia => cluster.forget(server, &mut self.random),
@@ -392,8 +396,11 @@ impl<S: System> Injector<S> {
                 None
             }
             Step::Storm { node, left } => self.storm(cluster, node, left).then_some(Fault::RestartStorms),
-            Step::Roll(node) => self.roll(cluster, node).then_some(Fault::RollingRestarts),
-            Step::StopInTurn(node) => self.stop_in_turn(cluster, node).then_some(Fault::RollingRestarts),
+            Step::Roll(node) => {
+                self.roll(cluster, node);
+                None
+            }
+            Step::Drain { node, until } => self.drain(cluster, node, until).then_some(Fault::RollingRestarts),
             Step::Hunt { left } => self.hunt(cluster, left).then_some(Fault::RecoveryCrashes),
             Step::Duel { left } => self.await_duel(cluster, left).then_some(Fault::RecoveryDuels),
             Step::Starve { left } => {

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use quorate_core::hosted::HostedReplica;
+use quorate_core::Instant;
 use quorate_core::topology::Durability;
 
 use super::{Ending, Injector, Request, Step};
 use crate::cluster::Cluster;
 use crate::system::System;
 use crate::world::disk::Crash;
+
+/// How often it is looked whether a node that stops has anything left to wait for, at least.
+const DRAIN_CHECK_MAX: Duration = Duration::from_millis(100);
 
 impl<S: System> Injector<S> {
     /// True if a node may crash: what is kept in memory is lost with it.
@@ -39,34 +42,37 @@ impl<S: System> Injector<S> {
         crashes
     }
 
-    /// Restarts a node; when it has had some time to come back, it is the next one's turn.
-    pub(super) fn roll(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
-        if node >= cluster.scenario.server_nodes {
-            return false;
+    /// A node stops in good order, as in an upgrade, and then the one after it; nothing if there is none.
+    pub(super) fn roll(&mut self, cluster: &mut Cluster<S>, node: usize) {
+        if node < cluster.scenario.server_nodes {
+            cluster.drain_node(node);
+            // Operators have little patience, or some.
+            let patience = [0, 300, 3_000][self.random.index(3)];
+            let until = cluster.instant_after(Duration::from_millis(self.random.between(0, patience)));
+            self.drain_soon(cluster, node, until);
         }
-        if <S::Server as HostedReplica>::give_way().is_none() {
-            return self.stop_in_turn(cluster, node);
-        }
-        for server in cluster.servers_of(node) {
-            if let Some(command) = <S::Server as HostedReplica>::give_way()
-                && cluster.world.server(server).is_some()
-            {
-                cluster.world.command_server(server, command);
-            }
-        }
-        self.next_after(cluster, Duration::ZERO, Duration::from_millis(300), Step::StopInTurn(node));
-        false
     }
 
-    /// Stops a node that has given way, if it had to, and goes on to the next one.
-    pub(super) fn stop_in_turn(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
-        let crashes = cluster.is_up(node) && self.may_crash(cluster, node);
-        if crashes {
+    fn drain_soon(&mut self, cluster: &mut Cluster<S>, node: usize, until: Instant) {
+        self.next_after(cluster, Duration::ZERO, DRAIN_CHECK_MAX, Step::Drain { node, until });
+    }
+
+    /// A node that stops in good order goes on with it, and is restarted if nothing is left to wait for or it has taken long enough; true if it is.
+    pub(super) fn drain(&mut self, cluster: &mut Cluster<S>, node: usize, until: Instant) -> bool {
+        let is_done = cluster.is_up(node) && cluster.go_on_draining(node);
+        if cluster.is_up(node) && !is_done && cluster.world.now() < until {
+            self.drain_soon(cluster, node, until);
+            return false;
+        }
+        let stops = cluster.is_up(node) && self.may_crash(cluster, node);
+        if stops {
             cluster.crash_node(node, Crash::Process);
             self.end_after(cluster, 10, 200, Ending::Restart(node));
+        } else {
+            cluster.serve_on(node);
         }
         self.next_after(cluster, Duration::from_millis(200), Duration::from_secs(1), Step::Roll(node + 1));
-        crashes
+        stops
     }
 
     /// The next node that runs the earlier version is stopped and comes back with the later one, or a client is; false if it is not up.

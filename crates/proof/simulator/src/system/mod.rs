@@ -383,6 +383,10 @@ impl<M: Messages> Protocol for M {
         server.is_awaited(message)
     }
 
+    fn has_open(server: &M::Server, message: &M::Message) -> bool {
+        server.has_open(message)
+    }
+
     fn load(server: &M::Server, client: Option<ClientId>) -> usize {
         server.load(client)
     }

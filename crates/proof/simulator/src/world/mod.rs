@@ -21,6 +21,7 @@ pub mod clock;
 mod connections;
 pub mod costs;
 pub mod disk;
+mod draining;
 mod host;
 pub mod links;
 pub mod lives;
@@ -44,6 +45,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use quorate_core::attic::Attic;
+use quorate_core::draining::Draining;
 use quorate_core::hash::FixedMap;
 use quorate_core::hosted::{Admission, Urgency};
 use quorate_core::invariant::Violation;
@@ -120,6 +122,12 @@ pub trait Protocol: Sized {
 
     /// True if other shards hold something until a server has taken in a message of a client.
     fn is_awaited(server: &Self::Server, message: &Self::Message) -> bool {
+        let _ = (server, message);
+        false
+    }
+
+    /// True if a message goes on with a transaction that is open at a server and nowhere else.
+    fn has_open(server: &Self::Server, message: &Self::Message) -> bool {
         let _ = (server, message);
         false
     }
@@ -306,6 +314,10 @@ struct Fabric<P: Protocol, A> {
     gate: Option<Gate>,
     /// The rights of clients; every client may say everything if nothing is said.
     rights: Option<Rights>,
+    /// The nodes that stop in good order.
+    draining: FixedMap<usize, Draining>,
+    /// How many messages of clients they have passed over.
+    passed_over: u64,
     /// The versions of nodes, where they mix.
     versions: Option<Versions<P>>,
     /// True if nodes connect again after too much has waited for a connection.
@@ -376,6 +388,8 @@ impl<P: Protocol, A> World<P, A> {
                 lives: NodeLives::default(),
                 gate: None,
                 rights: None,
+                draining: FixedMap::default(),
+                passed_over: 0,
                 versions: None,
                 dials_again: true,
                 refused: RefusedCounts::default(),
@@ -700,7 +714,11 @@ impl<P: Protocol, A> World<P, A> {
         let mut message = message;
         if let Some(Endpoint::Server(at)) = endpoint {
             message = match self.take(at, from, to, message) {
-                Some(message) if !self.refuses(at, from, &message) => message,
+                Some(message)
+                    if !self.passes_over(at, from, &message) && !self.refuses(at, from, &message) =>
+                {
+                    message
+                }
                 _ => return,
             };
         }
