@@ -131,7 +131,7 @@ impl<S: System> Cluster<S> {
     /// Has a group lose more replicas than it survives, with their disks; false if that cannot be. There is one such loss in a seed. Where errands ask
     /// for several shards by their names, there is none.
     pub(crate) fn lose_more_than_survives(&mut self) -> bool {
-        let has_errands = self.scenario.trades || self.scenario.leases;
+        let has_errands = self.scenario.has_errands();
         let is_lost = self.accepted_losses.loss.is_some() || self.shard_losses.lost().is_some();
         let groups = self.groups();
         let is_changing = groups.iter().any(|group| self.is_changing(*group));

@@ -84,6 +84,8 @@ pub struct Scenario<S: System> {
     pub trades: bool,
     /// True if leases are asked for beside the workload.
     pub leases: bool,
+    /// True if procedures are deployed and removed beside the workload.
+    pub deployments: bool,
     /// True if indexes are kept beside the workload.
     pub indexes: bool,
     /// The rules of values that expire beside the workload; none if there are none.
@@ -234,6 +236,7 @@ impl<S: System> Scenario<S> {
             attempts_max: load.between(2, 6) as u32,
             trades: S::RUNS_ONE_ROUND && draw_trades(options, &mut stream("trades")),
             leases: S::RUNS_ONE_ROUND && stream("with leases").chance(LEASES_PROBABILITY),
+            deployments: S::RUNS_ONE_ROUND && stream("with deployments").chance(DEPLOYMENTS_PROBABILITY),
             // In a long seed each backup would read all that has ever been written.
             backups: S::BACKED_UP && options.length == 1 && has_backups::<S>(seed, options.plant_id()),
             indexes: has_indexes::<S>(seed, options.plant_id())
@@ -286,9 +289,12 @@ impl<S: System> Scenario<S> {
         }
         modes::apply(&mut scenario, &mut stream("mode limits"));
         scenario.hosts = Hosts::draw(&scenario.faults, scenario.bandwidth, &mut stream("hosts"));
+        // All that is called waits for a change, and nodes that admit next to nothing meanwhile would take hours for a seed.
+        scenario.deployments &= !scenario.has(Fault::LowMarks);
         if scenario.has(Fault::Rights) {
             // The clients of these do not ask again what a denial leaves open.
             (scenario.trades, scenario.leases, scenario.indexes) = (false, false, false);
+            scenario.deployments = false;
             scenario.lifetimes = None;
         }
         scenario
@@ -297,6 +303,11 @@ impl<S: System> Scenario<S> {
     /// The level that histories are promised; none if nothing is.
     pub fn level(&self) -> Option<Level> {
         S::level(&self.settings)
+    }
+
+    /// True if transactions beside the workload ask for several shards by their names.
+    pub fn has_errands(&self) -> bool {
+        self.trades || self.leases || self.deployments
     }
 
     /// True if this fault is injected.
@@ -413,6 +424,9 @@ fn draw_clock_bound(
 
 /// So many seeds ask for leases.
 const LEASES_PROBABILITY: f64 = 0.1;
+
+/// So many seeds deploy procedures.
+const DEPLOYMENTS_PROBABILITY: f64 = 0.15;
 
 /// Some seeds run TPC-C, or all.
 fn draw_trades(options: &Options, random: &mut Random) -> bool {

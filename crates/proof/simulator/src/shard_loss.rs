@@ -88,7 +88,7 @@ impl<S: System> Cluster<S> {
     /// Loses a shard; false if that cannot be. One is lost in a seed. Where errands ask for several shards by their names, none is.
     pub(crate) fn lose_shard(&mut self) -> bool {
         let shards = self.shards();
-        let has_errands = self.scenario.trades || self.scenario.leases;
+        let has_errands = self.scenario.has_errands();
         if !S::LOSES_SHARDS || self.shard_losses.lost.is_some() || shards.len() < 2 || has_errands {
             return false;
         }

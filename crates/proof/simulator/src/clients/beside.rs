@@ -1,4 +1,4 @@
-//! Transactions beside the workload, in some seeds: calls of procedures that servers are linked with.
+//! Transactions beside the workload, in some seeds: calls of procedures that servers are linked with, or that an operator deploys.
 //!
 //! Each client runs one after the other, of each kind of [`Errands`] that the seed has. The errands say what is called, and judge what comes of it.
 
@@ -13,6 +13,7 @@ use quorate_core::{ClockTime, ShardId, TransactionId, Value};
 use quorate_granola::Class;
 
 use super::Clients;
+use super::deployments::Deployments;
 use super::leases::Leases;
 use super::trade::Trade;
 use crate::cluster::{Alarm, Cluster, KEYSPACE};
@@ -145,6 +146,9 @@ impl Clients {
         }
         if scenario.leases {
             kinds.push(Box::new(Leases::new(seed, length, cluster.shards())));
+        }
+        if scenario.deployments {
+            kinds.push(Box::new(Deployments::new(seed, length, cluster.shards())));
         }
         let none_open = || (0..clients).map(|_| None).collect();
         self.beside.kinds = kinds.into_iter().map(|errands| Kind { errands, open: none_open() }).collect();

@@ -211,6 +211,7 @@ impl Configuration {
             indexes: false,
             lifetimes: None,
             leases: false,
+            deployments: false,
             one_round: 0.0,
             leaders_apart: false,
             decisions: Decisions::Site,
