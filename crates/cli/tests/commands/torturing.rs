@@ -137,10 +137,11 @@ fn what_does_not_come_back_is_noticed_and_the_evidence_kept() {
     std::fs::remove_dir_all(evidence).unwrap();
 }
 
+/// With certificates: a check runs it without.
 #[test]
 fn namespaces_are_used_where_they_can_be_and_removed() {
     let mut command = quorate();
-    command.args(["torture", "--seconds", "4", "--namespaces", "--json"]);
+    command.args(["torture", "--seconds", "4", "--namespaces", "--tls", "--json"]);
     command.args(["--faults", "partitions,one-way-partitions,node-crashes"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let own_names = format!("quorate{}", child.id());

@@ -23,7 +23,7 @@
 //! | `event_loops` | the event loops of the node and their threads |
 //! | `dialling` | the standing wishes to be connected to other nodes |
 //! | `http`, `metrics` | what operators read |
-//! | `probe` | asks a node of this machine whether it is ready |
+//! | `probe` | asks a node of this machine whether it is ready, or for another page |
 
 mod config;
 mod data;
@@ -50,7 +50,7 @@ pub use node::{
     SpeculatingStatus, Status, SweepingStatus, SweptHere, TrafficStatus, TransportStatus, TunerStatus,
     ValuesInFileStatus, VersionsStatus,
 };
-pub use probe::{Unready, probe};
+pub use probe::{Unready, fetch, probe};
 pub use process::{raise_descriptors_max, use_small_pages};
 pub use quorate_serializable_library::{Application, LinkError, link};
 pub use quorate_wire::catalogue::SYSTEM_KEYSPACE;

@@ -1,4 +1,4 @@
-//! Asks the node of a configuration, which runs on this machine, whether it is ready: what health checks of containers and units run.
+//! Asks the node of a configuration, which runs on this machine, whether it is ready, as health checks of containers and units do, or for another page.
 
 use std::time::Duration;
 
@@ -42,13 +42,22 @@ pub enum Unready {
 /// # Errors
 /// It is not ready, and why; or it does not answer.
 pub async fn probe(config: &Config) -> Result<(), Unready> {
+    judge(&fetch(config, "/ready", TIMEOUT).await?)
+}
+
+/// Asks the node of this configuration for one of its pages, as that node itself, through TLS where it serves its pages so. Gives the whole answer: its head, an
+/// empty line, and the page.
+///
+/// # Errors
+/// It serves no pages, or does not answer in time.
+pub async fn fetch(config: &Config, page: &str, timeout: Duration) -> Result<String, Unready> {
     let listen = config.http.as_deref().ok_or(Unready::NoPages)?;
     let address = reachable(listen);
     let silent = |reason: String| Unready::Silent { address: address.clone(), reason };
     let asked = async {
         let stream = TcpStream::connect(&address).await.map_err(|error| error.to_string())?;
         match config.tls.as_ref().filter(|_| !is_loopback(listen)) {
-            None => get(stream).await.map_err(|error| error.to_string()),
+            None => get(stream, page).await.map_err(|error| error.to_string()),
             Some(tls) => {
                 let node = config.join.is_empty().then_some(config.node);
                 let trust =
@@ -58,13 +67,12 @@ pub async fn probe(config: &Config) -> Result<(), Unready> {
                 let stream = connector.connect(name, stream).await.map_err(|error| explain(&error))?;
                 let shown = stream.get_ref().1.peer_certificates();
                 trust.judge(shown, Side::Accepts).map_err(|refusal| refusal.to_string())?;
-                get(stream).await.map_err(|error| error.to_string())
+                get(stream, page).await.map_err(|error| error.to_string())
             }
         }
     };
-    let answer = tokio::time::timeout(TIMEOUT, asked).await;
-    let answer = answer.unwrap_or_else(|_| Err(format!("nothing within {TIMEOUT:?}"))).map_err(silent)?;
-    judge(&answer)
+    let answer = tokio::time::timeout(timeout, asked).await;
+    answer.unwrap_or_else(|_| Err(format!("nothing within {timeout:?}"))).map_err(silent)
 }
 
 /// Where a listener of this machine is reached: those that listen on all addresses, at the loopback one.
@@ -76,8 +84,9 @@ fn reachable(listen: &str) -> String {
     }
 }
 
-async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> std::io::Result<String> {
-    stream.write_all(b"GET /ready HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n").await?;
+async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, page: &str) -> std::io::Result<String> {
+    let request = format!("GET {page} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
     stream.flush().await?;
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer).await {

@@ -275,7 +275,7 @@ impl Arena {
         loop {
             let mut missing = Vec::new();
             for node in std::mem::take(&mut waiting) {
-                let status = ask(&self.layout.http[node]).await;
+                let status = ask(&self.layout, node).await;
                 if self.has_recovered(node, status.as_ref()) {
                     restarts.extend(self.note_recovery(node));
                 } else if let Some(problem) = status.as_ref().and_then(NodeStatus::problem) {
@@ -304,7 +304,7 @@ impl Arena {
     pub(crate) async fn look_after_lost(&mut self) {
         for node in 0..self.nodes.len() {
             if self.nodes[node].has_lost && self.nodes[node].state == State::Runs {
-                let status = ask(&self.layout.http[node]).await;
+                let status = ask(&self.layout, node).await;
                 if self.has_recovered(node, status.as_ref()) {
                     self.note_recovery(node);
                 }
@@ -315,8 +315,9 @@ impl Arena {
     /// How many transactions are held prepared, over all replicas; none if a node does not answer.
     pub(crate) async fn prepared(&self) -> Option<u64> {
         let mut prepared = 0;
-        for address in &self.layout.http {
-            prepared += ask(address).await?.replicas.iter().map(|replica| replica.prepared).sum::<u64>();
+        for node in 0..self.nodes.len() {
+            prepared +=
+                ask(&self.layout, node).await?.replicas.iter().map(|replica| replica.prepared).sum::<u64>();
         }
         Some(prepared)
     }
@@ -325,8 +326,10 @@ impl Arena {
     /// a site has no leader.
     pub(crate) async fn uncommitted_elsewhere(&self) -> Option<u64> {
         let (mut leaders, mut uncommitted) = (0, 0);
-        for address in &self.layout.http {
-            for replica in ask(address).await?.replicas.iter().filter(|replica| !replica.lags.is_empty()) {
+        for node in 0..self.nodes.len() {
+            for replica in
+                ask(&self.layout, node).await?.replicas.iter().filter(|replica| !replica.lags.is_empty())
+            {
                 leaders += 1;
                 uncommitted += replica.lags.iter().map(|lag| lag.uncommitted).sum::<u64>();
             }
@@ -337,8 +340,8 @@ impl Arena {
     /// The protocol versions of each node, in order.
     pub(crate) async fn versions(&self) -> Result<Vec<Versions>, Failure> {
         let mut versions = Vec::with_capacity(self.nodes.len());
-        for (node, address) in self.layout.http.iter().enumerate() {
-            let status = ask(address).await;
+        for node in 0..self.nodes.len() {
+            let status = ask(&self.layout, node).await;
             let silent = || Failure::failed(format!("node {node} does not say which versions it knows"));
             versions.push(status.ok_or_else(silent)?.protocol_versions);
         }

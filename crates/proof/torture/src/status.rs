@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use quorate_cluster::Layout;
+use quorate_server::fetch;
 use serde::Deserialize;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 /// How long a node may take to answer: one that stands still does not.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -68,17 +68,8 @@ impl NodeStatus {
 }
 
 /// Asks a node how it is; none if it does not answer.
-pub(crate) async fn ask(address: &str) -> Option<NodeStatus> {
-    let answer = tokio::time::timeout(TIMEOUT, get(address)).await.ok()?.ok()?;
+pub(crate) async fn ask(layout: &Layout, node: usize) -> Option<NodeStatus> {
+    let answer = fetch(&layout.config(node).ok()?, "/status", TIMEOUT).await.ok()?;
     let (_, body) = answer.split_once("\r\n\r\n")?;
     serde_json::from_str(body).ok()
-}
-
-async fn get(address: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET /status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
 }

@@ -397,7 +397,7 @@ impl Cluster {
 
     /// How a node says that it is; none if it does not answer.
     async fn status(&self, node: usize) -> Option<NodeStatus> {
-        ask(&self.layout.http[node]).await
+        ask(&self.layout, node).await
     }
 
     /// Waits until a keyspace has a leader, and tells which node that is.
