@@ -250,7 +250,9 @@ impl From<Error> for Problem {
             Error::ChangesTooOld { retained_from, .. } => {
                 problem(Kind::TooOld).with("retained_from", retained_from.to_string())
             }
-            Error::ChangesUnavailable { .. } => problem(Kind::Unavailable).retry_after(RETRY_AFTER_USUAL),
+            Error::ChangesUnavailable { .. } | Error::CutLost { .. } => {
+                problem(Kind::Unavailable).retry_after(RETRY_AFTER_USUAL)
+            }
             Error::SnapshotTooOld { oldest } => problem(Kind::TooOld).with("oldest", oldest.to_string()),
             Error::Refused { refusal, .. } => of_refusal(&refusal, detail),
             Error::Application(_) => problem(Kind::Internal),
@@ -315,6 +317,7 @@ mod tests {
             (Error::Unavailable { missing: Vec::new() }, 503, "no"),
             (Error::Overloaded { retry_after: wait }, 429, "no"),
             (Error::NoSpace { reason: "full".to_owned() }, 507, "no"),
+            (Error::CutLost { name: "a".to_owned(), reason: "another leader".to_owned() }, 503, "no"),
             (Error::Denied { reason: "no right".to_owned(), token: None }, 403, "no"),
             (Error::Denied { reason: "no right".to_owned(), token: Some(token.clone()) }, 403, "unknown"),
             (Error::Unknown { token: token.clone() }, 504, "unknown"),

@@ -195,6 +195,22 @@ fn a_leader_that_is_news_is_asked_and_told_again() {
     assert_eq!(only(told, "← "), again, "it did not lead when it was asked");
 }
 
+/// Those that have not said so for long are asked with those that have: the moment does not begin anew with each.
+#[test]
+fn a_replica_that_is_about_to_lead_is_asked_again_in_a_moment() {
+    let mut home = Home::new();
+    assert_eq!(only(home.commits(1, 1, "apple=x"), "PREPARE"), ["2/r0 ← PREPARE c1.1 apple=x in @1001"]);
+    assert_eq!(only(home.commits(2, 1, "date=x"), "PREPARE"), ["2/r0 ← PREPARE c2.1 date=x in @1003"]);
+    let soon = |client| Message::NotLeading { transaction: Some(txn(client, 1)), leader: ReplicaIndex(0) };
+    assert_eq!(home.hears("2/r0", soon(1)), NOTHING);
+    assert_eq!(home.alone.waits(60), NOTHING);
+    assert_eq!(home.hears("2/r0", soon(2)), NOTHING);
+    let told = only(home.alone.waits(40), "PREPARE");
+    let again = ["40 ms: 2/r0 ← PREPARE c1.1 apple=x in @1001", "40 ms: 2/r0 ← PREPARE c2.1 date=x in @1003"];
+    assert_eq!(told, again);
+    assert_eq!(only(home.alone.waits(200), "PREPARE"), NOTHING, "it has been asked");
+}
+
 /// A node is stopped while transactions are open on it: they go on there, since they are nowhere else.
 #[test]
 fn a_transaction_is_open_at_the_machine_that_runs_it() {
