@@ -80,7 +80,7 @@ async fn what_a_closure_has_read_is_confirmed_before_it_gives_up() {
     let accounts = fake.keyspace(Options::default());
     accounts.put("alice", "1").await.unwrap();
     let heard = fake.heard().len();
-    // What the first attempt has read has changed when that is confirmed; the second one is cut off.
+    // The reads of the first attempt have changed when they are confirmed; the second attempt is cut off.
     fake.next_ends([conflict(), unknown(), End::Commit]);
     let runs = Cell::new(0);
     let result: crate::Result<()> = accounts

@@ -63,7 +63,7 @@ pub(super) struct Deployments {
     versions: Vec<Version>,
     /// The calls that were executed.
     called: Vec<Called>,
-    /// What begins now stands after this in the serial order.
+    /// A transaction that begins now stands after this in the serial order.
     after: ClockTime,
     /// How many transactions are still to be begun.
     left: u64,
@@ -281,8 +281,8 @@ impl Errands for Deployments {
             Ok(Executed { timestamp, .. }) | Err(NotExecuted::AnswersLost { timestamp, .. }) => {
                 Change::At(timestamp.micros)
             }
-            Err(NotExecuted::Refused { .. }) => Change::Not,
-            Err(NotExecuted::Failed(failure)) if !matches!(failure, Failure::Unknown { .. }) => Change::Not,
+            Err(NotExecuted::Refused { .. } | NotExecuted::Failed(Failure::Conflict)) => Change::Not,
+            // It may be the question for its outcome that has failed.
             Err(_) => Change::Asked,
         };
         if let (Asked::Deploy(_) | Asked::Remove(_), Change::At(micros)) = (&asked, change) {
