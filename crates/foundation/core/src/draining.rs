@@ -7,7 +7,7 @@
 //!    the lead)      the node is taken in)
 //! ```
 //!
-//! A client that is told counts on other nodes. What it begins here all the same is as good as lost. A transaction that is open here and nowhere
+//! A client that is told counts on other nodes. A transaction that the client begins here all the same is as good as lost. One that is open here and nowhere
 //! else ([`HostedReplica::has_open`](crate::hosted::HostedReplica::has_open)) goes on.
 
 use std::time::Duration;
