@@ -58,7 +58,7 @@ impl WalkBelow {
 mod tests {
     use std::time::Duration;
 
-    use quorate_core::verify::{Item, Progress, Request};
+    use quorate_core::verify::{Item, Pace, Progress, Request};
     use quorate_core::{ClientId, Instant, Value};
 
     use super::*;
@@ -78,7 +78,7 @@ mod tests {
         for number in 0..2_000 {
             versions.install(&key(number), at(5), Some(Value::from_static(b"old")));
         }
-        let mut verification = Verification::default();
+        let mut verification = Verification::new(Pace::DEFAULT);
         verification.on_request(&request(10), Instant::START);
         WalkBelow::begin(&mut verification, versions.collected(), at(9));
         assert_eq!(verification.awaited(), Some(Point::Below(at(10))));
@@ -116,7 +116,7 @@ mod tests {
     fn a_replica_that_has_collected_what_was_the_newest_says_so() {
         let mut versions = Versions::new();
         versions.collect(at(11), 1);
-        let mut verification = Verification::default();
+        let mut verification = Verification::new(Pace::DEFAULT);
         verification.on_request(&request(10), Instant::START);
         WalkBelow::begin(&mut verification, versions.collected(), at(11));
         let answer = verification.answer(&request(10), Point::Below(at(11)));

@@ -9,23 +9,22 @@
 //!
 //! Why each of them is one state that a transaction could have read stands in ADR 0074.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use quorate_core::changes::Position;
 use quorate_core::counter;
 use quorate_core::log::Position as LogPosition;
 use quorate_core::reserved::is_reserved;
 use quorate_core::seen::SITES_MAX;
 use quorate_core::topology::{Isolation, Keyspace as Definition, Shard};
-use quorate_core::verify::{Answer, Arrival, Item, Point, Read, Reader, Request, Stored, position};
+use quorate_core::verify::{Answer, Arrival, Furthest, Item, Point, Read, Reader, Request, Stored, position};
 use quorate_core::{
     ClientId, ClockTime, Instant, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, Value,
 };
 use quorate_granola::Class;
-use quorate_serializable_shard::{Answer as Told, Found, Freeze, Operation, ReadFrozen, Refusal};
+use quorate_serializable_shard::{FoundKey, FrozenPage, FrozenReader, freezing, frozen_at, not_frozen};
 use tokio::sync::oneshot;
 
 use crate::changes::Cursor;
@@ -131,28 +130,22 @@ impl Database {
         Ok(Cut { db: self.clone(), keyspace, definition, operator, at, patience, numbers: Arc::default() })
     }
 
-    /// The nearest site, and how far the one of its replicas is that is furthest: it has all that was acknowledged there.
+    /// The nearest site, and by which position it has all that was acknowledged there.
     async fn site_to_read(&self, definition: &Definition) -> Result<At> {
         let lost = |reason: &str| Error::CutLost { name: definition.name.clone(), reason: reason.to_owned() };
         let nearest = self.shared().places.directory().nearest_shard(definition);
         let shard = nearest.ok_or_else(|| lost("none of its sites serves"))?;
         let group = definition.shards.iter().find(|group| group.id == shard);
         let group = group.ok_or_else(|| lost("its sites have changed: try again"))?;
-        let where_are_you = Request { operator: 0, point: None, path: Bytes::new(), page: None };
-        let (mut furthest, mut answers) = (LogPosition::START, 0);
+        let mut furthest = Furthest::new(group.replicas.len());
         for (index, node) in group.members() {
-            let replica = ReplicaId { shard, index };
-            if let Some(Answer { at: Some(Point::Position(position)), .. }) =
-                self.ask_to_verify(node, replica, where_are_you.clone()).await
-            {
-                furthest = furthest.max(position);
-                answers += 1;
-            }
+            let asked = self.ask_to_verify(node, ReplicaId { shard, index }, Furthest::request()).await;
+            asked.iter().for_each(|answer| furthest.note(answer));
         }
-        if 2 * answers <= group.replicas.len() {
-            return Err(lost("a majority of the nearest site does not answer: see `quorate cluster status`"));
-        }
-        Ok(At::Site { shard, position: furthest })
+        let position = furthest.position().ok_or_else(|| {
+            lost("a majority of the nearest site does not answer: see `quorate cluster status`")
+        })?;
+        Ok(At::Site { shard, position })
     }
 
     /// Asks a replica what it holds; none if it does not answer.
@@ -176,44 +169,17 @@ fn random(name: &str) -> Result<u64> {
 /// Freezes all shards in one transaction.
 async fn freeze(keyspace: &Keyspace, definition: &Definition, reader: u64) -> Result<At> {
     let lost = |reason: String| Error::CutLost { name: definition.name.clone(), reason };
-    let operation = Operation::Freeze(Freeze { reader }).encode();
-    let parts: BTreeMap<ShardId, Value> =
-        definition.shards.iter().map(|shard| (shard.id, operation.clone())).collect();
+    let parts = freezing(reader, definition.shards.iter().map(|shard| shard.id));
     let count = parts.len();
     let (answers, receipt) = match keyspace.execute(parts, Class::ReadOnly).await? {
         Ended::Done { answers, receipt } => (answers, receipt),
         Ended::AnswersLost { .. } => return Err(lost("the answers of its shards are lost".to_owned())),
-        Ended::Refused { shard, reason } => return Err(lost(not_frozen(shard, &reason))),
+        Ended::Refused { shard, reason } => return Err(lost(format!("{shard}: {}", not_frozen(&reason)))),
     };
-    let mut instants = BTreeSet::new();
-    for answer in answers.values() {
-        match Told::decode(answer) {
-            Ok(Told::Batch(found)) => match found[..] {
-                [Found::Length(_), Found::Number(micros)] => instants.insert(micros),
-                _ => return Err(lost("a shard has answered something else".to_owned())),
-            },
-            Ok(_) => return Err(lost("a shard has answered something else".to_owned())),
-            Err(malformed) => return Err(lost(malformed.to_string())),
-        };
+    if answers.len() != count {
+        return Err(lost("the answers of some of its shards are missing".to_owned()));
     }
-    match (instants.len(), instants.first(), answers.len() == count) {
-        (1, Some(micros), true) => Ok(At::Frozen {
-            at: ClockTime::from_micros(u64::try_from(*micros).unwrap_or_default()),
-            timestamp: receipt.timestamp,
-        }),
-        _ => Err(lost("its shards were not frozen at one instant".to_owned())),
-    }
-}
-
-/// Why a shard does not give what was frozen.
-fn not_frozen(shard: ShardId, reason: &Value) -> String {
-    match Refusal::decode(reason) {
-        Ok(Refusal::Malformed { text }) => {
-            format!("{shard} does not know how ({text}): is the version of its nodes older than this one?")
-        }
-        Ok(refusal) => format!("{shard}: {refusal}"),
-        Err(malformed) => format!("{shard} answers what cannot be understood: {malformed}"),
-    }
+    Ok(At::Frozen { at: frozen_at(&answers).map_err(lost)?, timestamp: receipt.timestamp })
 }
 
 impl Cut {
@@ -292,9 +258,7 @@ impl Cut {
             }
             At::Below(below) => pages(Point::Below(*below), Arrival::Alone),
             At::Site { position, .. } => pages(Point::Position(*position), Arrival::Alone),
-            At::Frozen { at, .. } => {
-                Source::Frozen { at: *at, after: Key::default(), reads_procedures: true }
-            }
+            At::Frozen { at, .. } => Source::Frozen(FrozenReader::new(self.operator, *at)),
         };
         CutReader { cut: self.clone(), shard, source, counters: BTreeMap::new(), is_over: false }
     }
@@ -336,7 +300,7 @@ enum Source {
         asked: Option<oneshot::Receiver<Answer>>,
     },
     /// By transactions, in what one has frozen.
-    Frozen { at: ClockTime, after: Key, reads_procedures: bool },
+    Frozen(FrozenReader),
 }
 
 impl CutReader {
@@ -350,7 +314,7 @@ impl CutReader {
         }
         match self.source {
             Source::Pages { .. } => self.next_page().await,
-            Source::Frozen { .. } => self.next_frozen().await,
+            Source::Frozen(_) => self.next_frozen().await,
         }
     }
 
@@ -416,41 +380,32 @@ impl CutReader {
 
     /// Reads on in what a transaction has frozen.
     async fn next_frozen(&mut self) -> Result<Option<Vec<CutEntry>>> {
-        let Source::Frozen { at, ref after, reads_procedures: is_procedure } = self.source else {
-            return Ok(None);
-        };
-        let wanted =
-            ReadFrozen { reader: self.cut.operator, at, procedures: is_procedure, after: after.clone() };
-        let parts = BTreeMap::from([(self.shard, Operation::ReadFrozen(wanted).encode())]);
+        let Source::Frozen(reader) = &self.source else { return Ok(None) };
+        let parts = BTreeMap::from([(self.shard, reader.next())]);
         let answers = match self.cut.keyspace.execute(parts, Class::ReadOnly).await? {
             Ended::Done { answers, .. } => answers,
             Ended::AnswersLost { .. } => return Err(self.lost("its answer is lost")),
-            Ended::Refused { shard, reason } => return Err(self.cut.lost(not_frozen(shard, &reason))),
+            Ended::Refused { reason, .. } => return Err(self.lost(&not_frozen(&reason))),
         };
         let answer = answers.get(&self.shard).ok_or_else(|| self.lost("it has not answered"))?;
-        let found = match Told::decode(answer).map_err(|malformed| self.lost(&malformed.to_string()))? {
-            Told::Batch(found) => found,
-            _ => return Err(self.lost("it has answered something else")),
+        let Source::Frozen(reader) = &mut self.source else { return Ok(None) };
+        let page = reader.on_answer(answer);
+        self.is_over = reader.is_over();
+        let entries = match page.map_err(|reason| self.lost(&reason))? {
+            FrozenPage::Procedures(found) => {
+                let entries = found.into_iter().map(|found| procedure(&found.key, found.held.value));
+                entries.collect::<Option<_>>().ok_or_else(|| {
+                    self.lost(
+                        "a procedure has a name that cannot be read: is the cluster newer than this client?",
+                    )
+                })?
+            }
+            FrozenPage::Keys(found) => {
+                let entry = |FoundKey { key, held }| CutEntry::Value { key, value: held.value };
+                found.into_iter().map(entry).collect()
+            }
         };
-        let Some(Found::Keys { keys, more }) = found.into_iter().next() else {
-            return Err(self.lost("it has answered something else"));
-        };
-        let after = match more {
-            true => keys.last().map(|found| found.key.clone()).unwrap_or_default(),
-            false => Key::default(),
-        };
-        // Procedures come first, and then what they work on.
-        self.is_over = !more && !is_procedure;
-        self.source = Source::Frozen { at, after, reads_procedures: is_procedure && more };
-        let entry = |found: quorate_serializable_shard::FoundKey| match is_procedure {
-            true => procedure(&found.key, found.held.value).ok_or_else(|| {
-                self.lost(
-                    "a procedure has a name that cannot be read: is the cluster newer than this client?",
-                )
-            }),
-            false => Ok(CutEntry::Value { key: found.key, value: found.held.value }),
-        };
-        keys.into_iter().map(entry).collect::<Result<_>>().map(Some)
+        Ok(Some(entries))
     }
 
     /// The entry for an item.

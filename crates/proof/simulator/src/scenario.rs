@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quorate_checker::Level;
 use quorate_core::rules::Plants;
-use quorate_core::topology::{Decisions, Durability, SerialOrder};
+use quorate_core::topology::{Decisions, Durability, Isolation, SerialOrder};
 use quorate_core::{GroupSize, Random};
 use quorate_workloads::lists::Mix;
 use quorate_workloads::workload::EVERYTHING;
@@ -292,7 +292,7 @@ impl<S: System> Scenario<S> {
         // All that is called waits for a change, and nodes that admit next to nothing meanwhile would take hours for a seed.
         scenario.deployments &= !scenario.has(Fault::LowMarks);
         if scenario.has(Fault::Rights) {
-            // The clients of these do not ask again what a denial leaves open.
+            // The clients of these do not ask again what a denial leaves open. A backup only reads, and comes to nothing.
             (scenario.trades, scenario.leases, scenario.indexes) = (false, false, false);
             scenario.deployments = false;
             scenario.lifetimes = None;
@@ -307,7 +307,12 @@ impl<S: System> Scenario<S> {
 
     /// True if transactions beside the workload ask for several shards by their names.
     pub fn has_errands(&self) -> bool {
-        self.trades || self.leases || self.deployments
+        self.trades || self.leases || self.deployments || self.freezes()
+    }
+
+    /// True if backups are taken of what a transaction freezes. Hostile clients may tell each shard different writes.
+    pub fn freezes(&self) -> bool {
+        self.backups && S::ISOLATION == Isolation::Serializable && !self.has(Fault::HostileClients)
     }
 
     /// True if this fault is injected.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use quorate_core::attic::Attic;
 use quorate_core::changes::Retention;
 use quorate_core::hosted::{Boot, Shards};
+use quorate_core::verify::Pace;
 use quorate_core::{ClientId, GroupSize, Groups, ReplicaId};
 
 use crate::rules::Rules;
@@ -68,6 +69,8 @@ pub struct ReplicaConfig {
     pub snapshot_records_min: u64,
     /// How much of what has committed is retained for consumers of changes.
     pub retention: Retention,
+    /// How much is looked at and told at a time when replicas are compared, or read for a backup.
+    pub pace: Pace,
     /// Where it keeps values that do not fit into memory; none if everything stays in memory.
     pub attic: Option<Arc<dyn Attic>>,
 }
@@ -97,6 +100,7 @@ impl ReplicaConfig {
             prepare_wait_max: Duration::from_millis(1_000),
             snapshot_records_min: 100_000,
             retention: Retention::default(),
+            pace: Pace::DEFAULT,
             attic: None,
         }
     }

@@ -10,6 +10,7 @@
 //! | [`answer`] | what it is answered |
 //! | [`shard`] | what a shard holds, and how operations run |
 //! | [`divide`] | the client's side: parts for shards, classes, and answers from theirs |
+//! | [`reader`] | a reader's side of what shards have frozen for it |
 //! | [`library`] | where procedures come from |
 //! | [`arithmetic`] | what increments and appends lead to |
 //! | `wire` | the field numbers of all that |
@@ -26,6 +27,7 @@ pub mod arithmetic;
 pub mod divide;
 pub mod library;
 pub mod operation;
+pub mod reader;
 pub mod shard;
 mod wire;
 
@@ -36,5 +38,6 @@ pub use operation::{
     Batch, Call, Condition, Declared, Deploy, Freeze, Infer, Malformed, Operation, ReadFrozen, Remove, Step,
     code_of,
 };
+pub use reader::{FrozenPage, FrozenReader, freezing, frozen_at, not_frozen};
 pub use shard::{Frozen, Page, Shard, ShardWith, Version, Written};
 pub use wire::changes_procedures;

@@ -24,10 +24,12 @@
 //! | `verification` | what a replica does about it |
 //! | `reading` | the pages of a replica that is read |
 //! | `reader` | what a reader does: which replica is asked, and what follows from the answers |
+//! | `furthest` | what a reader does before: how far replicas are, where the point is a position |
 //! | `comparison` | what an operator does: which point is asked for, and what follows from the answers |
 
 mod comparison;
 mod digest;
+mod furthest;
 mod hash;
 mod reader;
 mod reading;
@@ -38,9 +40,10 @@ use std::fmt;
 use bytes::Bytes;
 pub use comparison::{Compared, Comparison, Held, Odd, judge};
 pub use digest::{BUCKETS, Checksum, Digest, Digester, Item, LISTED_MAX, Listed, PATH_MAX, Seen, Stored};
+pub use furthest::Furthest;
 pub use reader::{Arrival, Read, Reader};
 pub use reading::{PAGE_BYTES, PAGE_ITEMS_MAX};
-pub use verification::Verification;
+pub use verification::{Pace, Verification};
 
 use crate::log::Position;
 use crate::timestamp::Timestamp;
@@ -82,7 +85,7 @@ pub mod position {
 pub struct Request {
     /// The operator: a random number. A replica serves one at a time.
     pub operator: u64,
-    /// At which point; none to ask how far the replica is.
+    /// At which point; none to ask how far the replica is: what it has applied, or with a page how long its log is.
     pub point: Option<Point>,
     /// How the paths of items begin that are wanted: see [`Digest`].
     pub path: Bytes,
@@ -99,6 +102,11 @@ impl Request {
             && self.point == *point
             && self.path == *path
             && self.page.is_some() == page.is_some()
+    }
+
+    /// True if it asks for a page that follows others: of the state that these were of, and of no other.
+    fn is_later_page(&self) -> bool {
+        self.page.is_some_and(|page| page > 0)
     }
 }
 

@@ -7,15 +7,17 @@ use super::digest::{Digester, Stored};
 /// A page ends once its items take so many bytes.
 pub const PAGE_BYTES: usize = 512 * 1024;
 
-/// The most items of a page.
+/// The most items that a page may have.
 pub const PAGE_ITEMS_MAX: usize = 16 * 1024;
 
 /// So many pages are kept ahead of the operator: what comes behind them stays where it is until there is room.
 const PAGES_AHEAD: usize = 4;
 
 /// The items that were read and are not yet fetched.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pages {
+    /// The most items of a page.
+    items_max: usize,
     /// The number of the first page that is kept.
     first: u64,
     whole: VecDeque<Vec<Stored>>,
@@ -27,6 +29,18 @@ pub(super) struct Pages {
 }
 
 impl Pages {
+    /// No pages yet, of at most so many items each.
+    pub(super) fn new(items_max: usize) -> Self {
+        Pages {
+            items_max,
+            first: 0,
+            whole: VecDeque::new(),
+            open: Vec::new(),
+            open_bytes: 0,
+            is_whole: false,
+        }
+    }
+
     /// True if more may be read.
     pub(super) fn has_room(&self) -> bool {
         !self.is_whole && self.whole.len() < PAGES_AHEAD
@@ -42,7 +56,7 @@ impl Pages {
         assert!(!self.is_whole, "nothing comes behind the last page");
         for item in digester.take() {
             let bytes = item.bytes();
-            let is_full = self.open_bytes + bytes > PAGE_BYTES || self.open.len() == PAGE_ITEMS_MAX;
+            let is_full = self.open_bytes + bytes > PAGE_BYTES || self.open.len() == self.items_max;
             if is_full && !self.open.is_empty() {
                 self.whole.push_back(std::mem::take(&mut self.open));
                 self.open_bytes = 0;
@@ -91,7 +105,7 @@ mod tests {
 
     #[test]
     fn pages_are_cut_by_bytes_and_a_value_that_is_larger_has_a_page_of_its_own() {
-        let mut pages = Pages::default();
+        let mut pages = Pages::new(1_000);
         fill(&mut pages, 3, &vec![7; PAGE_BYTES]);
         assert_eq!(pages.page(0).map(|(items, is_last)| (items.len(), is_last)), Some((1, false)));
         assert_eq!(pages.page(2), None, "it may still grow");
@@ -101,7 +115,7 @@ mod tests {
 
     #[test]
     fn nothing_is_one_page_that_is_empty_and_last() {
-        let mut pages = Pages::default();
+        let mut pages = Pages::new(1_000);
         assert_eq!(pages.page(0), None);
         pages.end();
         assert_eq!(pages.page(0), Some((&[][..], true)));
@@ -109,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_replica_reads_no_further_ahead_than_there_is_room_until_pages_are_released() {
-        let mut pages = Pages::default();
+        let mut pages = Pages::new(1_000);
         fill(&mut pages, PAGES_AHEAD, &vec![7; PAGE_BYTES]);
         assert!(pages.has_room());
         fill(&mut pages, 1, &vec![7; PAGE_BYTES]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::reading::Pages;
+use super::reading::{PAGE_ITEMS_MAX, Pages};
 use super::{Answer, Digest, Digester, Point, Progress, Request};
 use crate::time::Instant;
 
@@ -12,13 +12,27 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 /// So long another operator is kept waiting after the last request of the one that is served.
 const RESERVED_FOR: Duration = Duration::from_secs(3);
 
-/// Items and bytes that are looked at in one turn: about a millisecond of work.
-const ITEMS_PER_TURN: u64 = 512;
+/// Bytes that are looked at in one turn.
 const BYTES_PER_TURN: u64 = 256 * 1024;
+
+/// How much of what a replica holds is looked at, and told, at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// So many items are looked at in one turn. Never zero.
+    pub turn_items: u64,
+    /// The most items of a page. Never zero, nor above [`PAGE_ITEMS_MAX`].
+    pub page_items: usize,
+}
+
+impl Pace {
+    /// The pace of servers: about a millisecond of work in one turn.
+    pub const DEFAULT: Pace = Pace { turn_items: 512, page_items: PAGE_ITEMS_MAX };
+}
 
 /// The knowledge of a replica of the request that it serves; `W` is how far it has walked.
 #[derive(Debug)]
 pub struct Verification<W> {
+    pace: Pace,
     current: Option<Current<W>>,
 }
 
@@ -42,13 +56,14 @@ enum State<W> {
     Passed,
 }
 
-impl<W> Default for Verification<W> {
-    fn default() -> Self {
-        Verification { current: None }
-    }
-}
-
 impl<W> Verification<W> {
+    /// Serves nobody yet.
+    pub fn new(pace: Pace) -> Self {
+        assert!(pace.turn_items > 0 && pace.page_items > 0, "{pace:?} gets nowhere");
+        assert!(pace.page_items <= PAGE_ITEMS_MAX, "{pace:?} has pages that nobody can read");
+        Verification { pace, current: None }
+    }
+
     /// Between two turns of a walk, and between two looks whether a point is reached.
     pub const PAUSE: Duration = Duration::from_millis(1);
 
@@ -71,6 +86,10 @@ impl<W> Verification<W> {
             if is_other && !current.is_told && now.saturating_since(current.asked_at) < RESERVED_FOR {
                 return false;
             }
+        }
+        // The pages before it were those of a state that is not known here any more.
+        if request.is_later_page() {
+            return false;
         }
         self.current = Some(Current {
             request: request.clone(),
@@ -109,7 +128,7 @@ impl<W> Verification<W> {
             assert!(matches!(current.state, State::Waiting), "a point is reached once");
             current.state = match current.request.page {
                 None => State::Walking(walk, Digester::new(&current.request.path)),
-                Some(_) => State::Reading(walk, Digester::reading(), Pages::default()),
+                Some(_) => State::Reading(walk, Digester::reading(), Pages::new(self.pace.page_items)),
             };
         }
     }
@@ -123,6 +142,7 @@ impl<W> Verification<W> {
 
     /// Walks on for one turn. `advance` looks at some items, and says whether there were any. True if the replica is to be woken after [`Verification::PAUSE`].
     pub fn walk(&mut self, now: Instant, mut advance: impl FnMut(&mut W, &mut Digester) -> bool) -> bool {
+        let turn_items = self.pace.turn_items;
         let Some(current) = &mut self.current else { return false };
         if now.saturating_since(current.asked_at) >= FORGOTTEN_AFTER {
             self.current = None;
@@ -133,13 +153,13 @@ impl<W> Verification<W> {
         }
         match &mut current.state {
             State::Walking(walk, digester) => {
-                if !take_turn(walk, digester, &mut advance) {
+                if !take_turn(walk, digester, turn_items, &mut advance) {
                     let digester = std::mem::replace(digester, Digester::new(&[]));
                     current.state = State::Done(digester.finish());
                 }
             }
             State::Reading(walk, digester, pages) if pages.has_room() => {
-                let has_more = take_turn(walk, digester, &mut advance);
+                let has_more = take_turn(walk, digester, turn_items, &mut advance);
                 pages.fill(digester);
                 if !has_more {
                     pages.end();
@@ -167,6 +187,7 @@ impl<W> Verification<W> {
                 State::Done(digest) => Progress::Done { digest: digest.clone() },
                 State::Passed => Progress::Passed,
             },
+            _ if request.is_later_page() => Progress::Passed,
             _ => Progress::Busy,
         };
         Answer { at: Some(at), progress }
@@ -197,12 +218,13 @@ impl<W> Current<W> {
 fn take_turn<W>(
     walk: &mut W,
     digester: &mut Digester,
+    turn_items: u64,
     advance: &mut impl FnMut(&mut W, &mut Digester) -> bool,
 ) -> bool {
     let before = digester.seen();
     let has_room = |digester: &Digester| {
         let seen = digester.seen();
-        seen.items - before.items < ITEMS_PER_TURN && seen.bytes - before.bytes < BYTES_PER_TURN
+        seen.items - before.items < turn_items && seen.bytes - before.bytes < BYTES_PER_TURN
     };
     while has_room(digester) {
         if !advance(walk, digester) {
@@ -243,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_replica_waits_walks_a_bounded_number_of_items_per_turn_and_keeps_what_it_found() {
-        let mut verification = Verification::<u64>::default();
+        let mut verification = Verification::<u64>::new(Pace::DEFAULT);
         assert!(verification.on_request(&request(1, 5), at(0)));
         assert_eq!(verification.awaited(), Some(point(5)));
         assert_eq!(verification.answer(&request(1, 5), point(3)).progress, Progress::Waiting);
@@ -268,7 +290,7 @@ mod tests {
 
     #[test]
     fn another_operator_waits_its_turn_and_one_that_is_gone_is_forgotten() {
-        let mut verification = Verification::<u64>::default();
+        let mut verification = Verification::<u64>::new(Pace::DEFAULT);
         assert!(verification.on_request(&request(1, 5), at(0)));
         assert!(!verification.on_request(&request(2, 9), at(2)));
         assert_eq!(verification.answer(&request(2, 9), point(3)).progress, Progress::Busy);
@@ -281,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_replica_that_is_asked_how_far_it_is_does_nothing_else() {
-        let mut verification = Verification::<u64>::default();
+        let mut verification = Verification::<u64>::new(Pace::DEFAULT);
         let where_are_you = Request { operator: 1, point: None, path: bytes::Bytes::new(), page: None };
         assert!(!verification.on_request(&where_are_you, at(0)));
         let answer = verification.answer(&where_are_you, point(3));
@@ -298,7 +320,7 @@ mod tests {
     #[test]
     fn a_replica_that_is_read_holds_its_point_until_everything_is_read_and_keeps_pages_until_they_are_fetched()
      {
-        let mut verification = Verification::<u64>::default();
+        let mut verification = Verification::<u64>::new(Pace::DEFAULT);
         assert!(verification.on_request(&reading(1, 0), at(0)));
         assert!(verification.awaits_reading());
         verification.reach(1_000);
@@ -322,8 +344,22 @@ mod tests {
     }
 
     #[test]
+    fn a_page_that_follows_others_is_of_their_state_or_is_not_told() {
+        let mut verification = Verification::<u64>::new(Pace { turn_items: 1, page_items: 1 });
+        let first = verification.on_request(&reading(1, 1), at(0));
+        let passed = Progress::Passed;
+        assert_eq!((first, verification.held()), (false, None), "a replica that has restarted");
+        assert_eq!(verification.answer(&reading(1, 1), point(9)).progress, passed);
+        verification.on_request(&reading(2, 0), at(0));
+        assert!(!verification.on_request(&reading(1, 1), at(5)), "another operator was served meanwhile");
+        assert_eq!(verification.answer(&reading(1, 1), point(9)).progress, passed);
+        assert_eq!(verification.answer(&reading(2, 0), point(3)).progress, Progress::Waiting);
+        assert_eq!(verification.answer(&reading(3, 0), point(3)).progress, Progress::Busy);
+    }
+
+    #[test]
     fn a_floor_is_held_no_longer_than_the_bound_for_one_that_reads() {
-        let mut verification = Verification::<u64>::default();
+        let mut verification = Verification::<u64>::new(Pace::DEFAULT);
         verification.on_request(&reading(1, 0), at(0));
         let bound = Verification::<u64>::HELD_MAX.as_secs();
         for second in (0..bound).step_by(9) {

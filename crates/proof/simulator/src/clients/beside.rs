@@ -6,16 +6,18 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use quorate_checker::Level;
+use quorate_checker::{Level, RecordedTxn};
 use quorate_core::command::{Command, Executed, Failure, NotExecuted};
 use quorate_core::hosted::StoredVersion;
-use quorate_core::{ClockTime, ShardId, TransactionId, Value};
+use quorate_core::{ClockTime, ShardId, Timestamp, TransactionId, Value};
 use quorate_granola::Class;
 
-use super::Clients;
 use super::deployments::Deployments;
+use super::frozen::FrozenBackups;
 use super::leases::Leases;
 use super::trade::Trade;
+use super::{Clients, in_history};
+use crate::backups::Held;
 use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::system::System;
 
@@ -33,6 +35,11 @@ pub(super) trait Errands: Debug {
     /// Transactions that begin now stand after this in the serial order.
     fn after(&self) -> ClockTime {
         ClockTime::default()
+    }
+
+    /// The client in this place is no more, and is told of nothing.
+    fn on_buried(&mut self, slot: usize) {
+        let _ = slot;
     }
 
     /// A coordinator has told what has become of the transaction of this number.
@@ -59,6 +66,8 @@ pub(super) struct Errand {
     pub(super) class: Class,
     /// True if its outcome is asked for until it is known.
     pub(super) insists: bool,
+    /// True if a backup begins with it. One that is being taken has come to nothing then.
+    pub(super) begins_backup: bool,
 }
 
 /// The remarks of errands on an answer.
@@ -68,12 +77,27 @@ pub(super) struct Remark {
     pub(super) happened: Option<&'static str>,
     /// The part of it that makes no sense, in words.
     pub(super) nonsense: Option<String>,
+    /// The news of the backup that is being taken.
+    pub(super) of_backup: Option<OfBackup>,
+}
+
+/// How a backup goes on, which stands in the history as a transaction that has read every key.
+#[derive(Debug)]
+pub(super) enum OfBackup {
+    /// It stands there in the serial order.
+    Stands(Timestamp),
+    /// All of it was read.
+    Taken(Held),
+    /// It comes to nothing.
+    Lost,
 }
 
 /// All errands of a seed.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     kinds: Vec<Kind>,
+    /// The backup that is being taken.
+    backup: Option<RecordedTxn>,
 }
 
 #[derive(Debug)]
@@ -106,6 +130,12 @@ impl Beside {
         self.kinds.iter().all(Kind::is_done)
     }
 
+    /// True if this is an errand under way.
+    pub(super) fn is_open(&self, id: TransactionId) -> bool {
+        let mut open = self.kinds.iter().flat_map(|kind| kind.open.iter().flatten());
+        open.any(|open| open.id == id)
+    }
+
     /// The errands under way, in words.
     pub(super) fn unfinished(&self) -> Vec<String> {
         let open = self.kinds.iter().flat_map(|kind| {
@@ -117,11 +147,13 @@ impl Beside {
 
     /// The client in this place is no more. The one that takes its place is to be woken.
     pub(super) fn bury(&mut self, slot: usize) {
-        for open in self.kinds.iter_mut().filter_map(|kind| kind.open.get_mut(slot)) {
-            match open {
-                Some(open) if open.insists => open.is_lost = true,
-                _ => *open = None,
+        for kind in &mut self.kinds {
+            match kind.open.get_mut(slot) {
+                Some(Some(open)) if open.insists => open.is_lost = true,
+                Some(open) => *open = None,
+                None => {}
             }
+            kind.errands.on_buried(slot);
         }
     }
 
@@ -149,6 +181,9 @@ impl Clients {
         }
         if scenario.deployments {
             kinds.push(Box::new(Deployments::new(seed, length, cluster.shards())));
+        }
+        if scenario.freezes() {
+            kinds.push(Box::new(FrozenBackups::new(seed, length, cluster.shards())));
         }
         let none_open = || (0..clients).map(|_| None).collect();
         self.beside.kinds = kinds.into_iter().map(|errands| Kind { errands, open: none_open() }).collect();
@@ -181,7 +216,7 @@ impl Clients {
                 let Some(errand) = kind.errands.next(slot, clock.as_micros()) else {
                     return cluster.world.set_alarm(PAUSE, Alarm::Errand { of, slot });
                 };
-                let Errand { number, parts, class, insists } = errand;
+                let Errand { number, parts, class, insists, begins_backup } = errand;
                 self.slots[slot].sequence += S::NUMBERS_APART;
                 let (client_id, sequence) = (self.slots[slot].id, self.slots[slot].sequence);
                 let id = TransactionId { client: client_id, sequence, attempt: 0 };
@@ -192,6 +227,10 @@ impl Clients {
                 let (transaction, keyspace, not_before) = (id, KEYSPACE, clock);
                 let execute = Command::Execute { transaction, keyspace, parts, class, not_before, patience };
                 cluster.world.command(client, execute);
+                if begins_backup {
+                    self.on_backup(id, Some(OfBackup::Lost), cluster);
+                    self.beside.backup = Some(self.begin_backup(None, cluster));
+                }
             }
         }
     }
@@ -215,7 +254,7 @@ impl Clients {
         if !errand.is_lost {
             open[slot] = None;
         }
-        let Remark { happened, nonsense } = errands.on_told(number, told);
+        let Remark { happened, nonsense, of_backup } = errands.on_told(number, told);
         if let Some(happened) = happened {
             *self.happened.entry(happened).or_default() += 1;
         }
@@ -223,10 +262,26 @@ impl Clients {
         if let Err(NotExecuted::NoSuchShard(shard)) = told {
             self.nonsense.push(format!("{id} is for {shard:?}, which does not exist"));
         }
+        self.on_backup(id, of_backup, cluster);
         let round_trip = cluster.scenario.round_trip() + Duration::from_millis(1);
         let after = (4 * round_trip).mul_f64(thought);
         cluster.world.set_alarm(after + Duration::from_nanos(1), Alarm::Errand { of, slot });
         true
+    }
+
+    /// There is news of the backup that is being taken, by the transaction of this name.
+    fn on_backup<S: System>(&mut self, id: TransactionId, news: Option<OfBackup>, cluster: &Cluster<S>) {
+        let (Some(news), Some(recorded)) = (news, self.beside.backup) else { return };
+        let (held, happened) = match news {
+            OfBackup::Stands(timestamp) => {
+                return self.record_timestamp::<S>(recorded, in_history::<S>(id, timestamp));
+            }
+            OfBackup::Taken(held) => (Some(held), "backup taken"),
+            OfBackup::Lost => (None, "backup came to nothing"),
+        };
+        self.beside.backup = None;
+        *self.happened.entry(happened).or_default() += 1;
+        self.end_backup(recorded, held, cluster);
     }
 
     /// The violated conditions of errands, given everything that the shards hold, in words.

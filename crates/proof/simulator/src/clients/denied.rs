@@ -90,6 +90,7 @@ impl Clients {
             Some(attempt) if attempt.one_round.is_some() => Awaited::Result,
             Some(attempt) if attempt.resolving => Awaited::Outcome,
             Some(_) => Awaited::End,
+            None if self.beside.is_open(transaction) => Awaited::Result,
             None if self.placing.open.contains(&transaction) => Awaited::End,
             None if self.moves.is_under_way(transaction) => Awaited::End,
             None => Awaited::Milestones,
@@ -99,6 +100,11 @@ impl Clients {
     /// A transaction ends for its client, because it has not the right.
     fn on_denial<S: System>(&mut self, client: usize, event: Event, cluster: &mut Cluster<S>) {
         let transaction = match event {
+            Event::Executed { transaction, ref result } if self.beside.is_open(transaction) => {
+                self.denials.given_up.insert(transaction, client);
+                self.on_errand_told(transaction, result, cluster);
+                return;
+            }
             Event::Milestone { transaction, milestone, .. } => {
                 return self.milestones.give_up(transaction, milestone);
             }

@@ -263,7 +263,7 @@ impl Errands for Deployments {
         self.asked.insert(number, asked);
         let part = operation.encode();
         let parts = shards.into_iter().map(|shard| (shard, part.clone())).collect();
-        Some(Errand { number, parts, class, insists: changes })
+        Some(Errand { number, parts, class, insists: changes, begins_backup: false })
     }
 
     fn after(&self) -> ClockTime {
@@ -314,7 +314,7 @@ impl Errands for Deployments {
             }
             (Asked::Call { .. }, Err(_)) => (None, None),
         };
-        Remark { happened, nonsense }
+        Remark { happened, nonsense, of_backup: None }
     }
 
     fn thought(&mut self) -> f64 {

@@ -86,7 +86,7 @@ fn is_abandoned<S: System>(place: &AtSite, cluster: &Cluster<S>) -> bool {
 }
 
 /// A place, as histories say it.
-fn facts<S: System>(at_site: &AtSite, cluster: &Cluster<S>) -> RecordedFacts {
+pub(super) fn facts<S: System>(at_site: &AtSite, cluster: &Cluster<S>) -> RecordedFacts {
     let seen = at_site.snapshot.iter().enumerate();
     let vts: BTreeMap<String, u64> = seen.map(|(site, seen)| (cluster.local_site(site), *seen)).collect();
     RecordedFacts {

@@ -208,7 +208,7 @@ impl Errands for Leases {
         let parts = shards.iter().map(|shard| (*shard, part.clone())).collect();
         let number = self.left;
         self.asked.insert(number, asked);
-        Some(Errand { number, parts, class, insists: false })
+        Some(Errand { number, parts, class, insists: false, begins_backup: false })
     }
 
     fn on_told(&mut self, number: u64, told: &Result<Executed, NotExecuted>) -> Remark {
@@ -236,7 +236,7 @@ impl Errands for Leases {
             }
             Err(_) => (None, None),
         };
-        Remark { happened, nonsense }
+        Remark { happened, nonsense, of_backup: None }
     }
 
     fn thought(&mut self) -> f64 {

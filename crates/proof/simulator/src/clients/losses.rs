@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::system::System;
 
 /// A transaction, and its operations.
-type Done = (RecordedTxn, Vec<MicroOp>);
+pub(super) type Done = (RecordedTxn, Vec<MicroOp>);
 
 /// The acknowledged transactions that may still be lost.
 #[derive(Debug, Default)]
@@ -24,15 +24,19 @@ pub(super) struct Acknowledged {
 
 /// A transaction that has only read.
 #[derive(Debug)]
-struct Read {
+pub(super) struct Read {
     /// The site at which it ran, as versions name it.
-    home: u64,
+    pub(super) home: u64,
     /// How many transactions of each site its snapshot includes.
-    snapshot: Vec<u64>,
-    done: Done,
+    pub(super) snapshot: Vec<u64>,
+    pub(super) done: Done,
 }
 
 impl Acknowledged {
+    pub(super) fn note_read(&mut self, read: Read) {
+        self.reads.push(read);
+    }
+
     /// Takes those that are lost, where so many transactions are kept of each site that was removed. A transaction that has read what is abandoned is
     /// lost with its own site, too: nobody who is left has seen it. At a site that is left none may have read that.
     fn take_lost(&mut self, kept: &BTreeMap<u64, u64>) -> Vec<Done> {
@@ -69,7 +73,7 @@ impl Clients {
             let is_home = |position: &usize| cluster.local_site(*position) == attempt.site;
             let Some(home) = (0..cluster.shards().len()).find(is_home) else { return };
             let (home, snapshot) = (home as u64 + 1, place.snapshot.clone());
-            self.may_be_lost.reads.push(Read { home, snapshot, done });
+            self.may_be_lost.note_read(Read { home, snapshot, done });
         } else {
             return;
         }

@@ -12,6 +12,7 @@ mod deployments;
 mod doom;
 pub(crate) mod expiring;
 mod facts;
+mod frozen;
 mod homes;
 pub(crate) mod indexing;
 mod leases;

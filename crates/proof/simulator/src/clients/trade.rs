@@ -89,7 +89,13 @@ impl Errands for Trade {
     fn next(&mut self, slot: usize, now: u64) -> Option<Errand> {
         if let Some((shard, put)) = self.population.front() {
             let parts = BTreeMap::from([(*shard, put.clone())]);
-            let put = Errand { number: POPULATION, parts, class: Class::Independent, insists: true };
+            let put = Errand {
+                number: POPULATION,
+                parts,
+                class: Class::Independent,
+                insists: true,
+                begins_backup: false,
+            };
             return (slot == 0).then_some(put);
         }
         self.left = self.left.checked_sub(1)?;
@@ -107,7 +113,7 @@ impl Errands for Trade {
         };
         let class = if parts.len() == 1 && class == Class::Coordinated { Class::Independent } else { class };
         let number = if is_invalid { ORDER_OF_NO_ITEM } else { ORDER };
-        Some(Errand { number, parts, class, insists: false })
+        Some(Errand { number, parts, class, insists: false, begins_backup: false })
     }
 
     fn after(&self) -> ClockTime {

@@ -507,7 +507,7 @@ pub trait System:
     /// The planted bugs that consumers of changes are to notice.
     const FEED_PLANTS: &'static [&'static str] = &[];
 
-    /// True if backups of it are simulated: its replicas tell the keys and values that they hold below a timestamp.
+    /// True if backups of it are simulated.
     const BACKED_UP: bool = false;
 
     /// The planted bugs that backups are to notice.

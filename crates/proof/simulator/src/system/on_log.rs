@@ -9,11 +9,13 @@ use std::time::Duration;
 use quorate_core::hosted::Holdings;
 use quorate_core::invariant::Violation;
 use quorate_core::log::LogMachine;
+use quorate_core::verify::Pace;
 use quorate_core::{Random, ReplicaId, ReplicaIndex, ShardId};
 use quorate_log::member::{Config, Item, ItemOf, MessageOf};
 use quorate_log::{Limits, Member, Part, Rules, Timing, Witness};
 
 use super::{Far, Sketch, shrink_to};
+use crate::backups::draw_pace;
 use crate::world::disk::Disk;
 use crate::world::first_word;
 use crate::world::{Protocol, Sight};
@@ -104,6 +106,7 @@ fn draw_clock_error_max(seed: u64) -> Duration {
 pub(super) struct LogSettings {
     timing: Timing,
     limits: Limits,
+    pace: Pace,
     snapshot_bytes: u64,
     rules: Rules,
 }
@@ -111,8 +114,8 @@ pub(super) struct LogSettings {
 impl LogSettings {
     /// The settings of members, at whatever seat.
     pub(super) fn with<C>(self, machine: C) -> Config<C> {
-        let LogSettings { timing, limits, snapshot_bytes, rules } = self;
-        Config::unseated(timing, limits, snapshot_bytes, rules, machine)
+        let LogSettings { timing, limits, pace, snapshot_bytes, rules } = self;
+        Config { pace, ..Config::unseated(timing, limits, snapshot_bytes, rules, machine) }
     }
 }
 
@@ -134,6 +137,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, message_bytes: [usize; 3], random: &mut 
             let kept = [0, 10, 4_096][random.index(3)];
             Limits { message_bytes, in_flight, in_flight_bytes: 8 * message_bytes, kept }
         },
+        pace: draw_pace(seed),
         snapshot_bytes: [4_096, 65_536, 1 << 40][random.index(3)],
     }
 }
@@ -149,6 +153,7 @@ pub(super) fn for_crashes(sketch: &Sketch<'_>) -> LogSettings {
             ..Timing::DEFAULT
         },
         limits: Limits { in_flight: 4_096, kept: 10, ..Limits::DEFAULT },
+        pace: Pace::DEFAULT,
         snapshot_bytes: 65_536,
     }
 }

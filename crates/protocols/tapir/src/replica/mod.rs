@@ -197,7 +197,7 @@ impl Machine for Replica {
             postponed: Postponed::default(),
             recorded_epoch: Epoch::FIRST,
             groups,
-            verification: Verification::default(),
+            verification: Verification::new(config.pace),
             followed: None,
             config,
         };

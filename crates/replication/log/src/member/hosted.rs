@@ -11,7 +11,7 @@ use quorate_core::hosted::{
 use quorate_core::landmark::{FewKeys, Landmark};
 use quorate_core::log::LogMachine;
 use quorate_core::topology::SiteChanges;
-use quorate_core::verify::{Answer, Request};
+use quorate_core::verify::{Answer, Pace, Request};
 use quorate_core::{
     ClientId, ClockTime, Epoch, GroupSize, Groups, Instant, Machine, ReplicaId, ShardId, Timestamp,
     TransactionId, View,
@@ -24,7 +24,8 @@ impl<C> Config<C> {
     /// The settings of a member whose seat is not known yet.
     pub fn unseated(timing: Timing, limits: Limits, snapshot_bytes: u64, rules: Rules, machine: C) -> Self {
         let (me, membership) = (Default::default(), Membership::first(GroupSize::ONE));
-        Config { me, membership, boot: Boot::Initialise, timing, limits, snapshot_bytes, rules, machine }
+        let (boot, pace) = (Boot::Initialise, Pace::DEFAULT);
+        Config { me, membership, boot, timing, limits, pace, snapshot_bytes, rules, machine }
     }
 }
 

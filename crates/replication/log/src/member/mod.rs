@@ -28,7 +28,7 @@ use quorate_core::caption::{Caption, Captioned};
 use quorate_core::log::{LogMachine, LogOutbox, Position};
 use quorate_core::machine::{Context, Effect, Input, InputOf, Machine, OutboxOf, PersistToken};
 use quorate_core::replay::SnapshotPart;
-use quorate_core::verify::{Request, Verification};
+use quorate_core::verify::{Pace, Request, Verification};
 use quorate_core::{Address, ClockTime, Epoch, ReplicaId, View};
 
 use crate::replica::snapshot;
@@ -78,6 +78,8 @@ pub struct Config<C> {
     pub timing: Timing,
     /// How much of what it takes upon itself.
     pub limits: Limits,
+    /// How much is looked at and told at a time when replicas are compared, or read for a backup.
+    pub pace: Pace,
     /// A snapshot begins after so many bytes of entries.
     pub snapshot_bytes: u64,
     /// [`Rules::SOUND`], but for tests and the simulator.
@@ -389,7 +391,7 @@ impl<M: LogMachine> Machine for Member<M> {
     }
 
     fn restore(config: Self::Config, records: impl IntoIterator<Item = Self::Record>) -> Self {
-        let Config { me, membership, boot, timing, limits, snapshot_bytes, rules, machine } = config;
+        let Config { me, membership, boot, timing, limits, pace, snapshot_bytes, rules, machine } = config;
         let mut replica = Replica::new(membership, me.index, timing, limits).with_rules(rules);
         replica.restore(records);
         Member {
@@ -406,7 +408,7 @@ impl<M: LogMachine> Machine for Member<M> {
             status: None,
             lost: 0,
             applied: Position::START,
-            verification: Verification::default(),
+            verification: Verification::new(pace),
             is_clock_off: false,
             own_clock: ClockTime::default(),
         }

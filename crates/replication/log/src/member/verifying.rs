@@ -21,7 +21,9 @@ impl<M: LogMachine> Member<M> {
             Status::Recovering => Answer::unable("it learns from the others what it has lost"),
             Status::Retired => Answer::unable("it is no member of its group any more"),
             Status::Normal | Status::ViewChanging => {
-                self.verification.answer(request, Point::Position(self.applied))
+                let asks_for_log = request.point.is_none() && request.page.is_some();
+                let at = if asks_for_log { self.replica.last() } else { self.applied };
+                self.verification.answer(request, Point::Position(at))
             }
         }
     }

@@ -112,6 +112,7 @@ impl System for ParallelSnapshot {
     const ISOLATION: Isolation = Isolation::ParallelSnapshot;
     const TELLS_CHANGES: bool = true;
     const FEED_PLANTS: &'static [&'static str] = &["W37", "W38", "W39"];
+    const BACKED_UP: bool = true;
 
     fn causes(server: &Server, name: Timestamp) -> Option<Position> {
         let commit = server.machine().told(name)?;

@@ -114,6 +114,7 @@ impl System for Serializable {
     const ACCEPTS_LOSSES: bool = true;
     const TELLS_CHANGES: bool = true;
     const FEED_PLANTS: &'static [&'static str] = &["G26", "G27"];
+    const BACKED_UP: bool = true;
     const ISOLATION: Isolation = Isolation::Serializable;
 
     const STANDS_ON_LOG: bool = true;

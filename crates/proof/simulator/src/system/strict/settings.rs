@@ -6,6 +6,7 @@ use quorate_core::topology::SerialOrder;
 use quorate_core::{ClientId, GroupSize, Random};
 use quorate_tapir::{Boot, CoordinatorConfig, ReplicaConfig, Retention, Rules};
 
+use crate::backups::draw_pace;
 use crate::consumers::{draw_retention, has_consumers};
 use crate::crash_points::Configuration;
 use crate::options::Options;
@@ -26,6 +27,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     let mut coordinator =
         CoordinatorConfig { retry_ahead, ..draw_coordinator_config(round_trip, rules, random) };
     let mut replica = draw_replica_config(group, round_trip, rules, random);
+    replica.pace = draw_pace(seed);
     if random.chance(0.5) {
         // Clocks that jump, and nodes that were away, come to it; the time from one attempt to the next does not, or a
         // client whose clock is slow would never get in.
@@ -238,6 +240,8 @@ mod tests {
             prepare_wait_max: _,
             snapshot_records_min: _,
             retention: _,
+            // Drawn as small as it can be.
+            pace: _,
             // Of each replica its own: see `low-memory`.
             attic: _,
         } = &scenarios[0].settings.replica;

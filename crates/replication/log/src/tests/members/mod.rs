@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use quorate_core::machine::{Context, Effect, EffectOf, Input, InputOf, Machine, Outbox, PersistToken};
 use quorate_core::replay;
+use quorate_core::verify::Pace;
 use quorate_core::{Address, ClockTime, Epoch, GroupSize, Instant, Random, ReplicaId, ReplicaIndex, ShardId};
 
 use super::{LIMITS, TIMING};
@@ -173,6 +174,7 @@ impl World {
             boot,
             timing: TIMING,
             limits: self.limits,
+            pace: Pace::DEFAULT,
             snapshot_bytes: 400,
             rules: self.rules,
             machine: (),

@@ -4,7 +4,7 @@ use quorate_core::Timestamp;
 use quorate_core::hosted::HostedReplica;
 use quorate_core::log::Position;
 use quorate_core::machine::Input;
-use quorate_core::verify::{Digest, Point, Progress, Request};
+use quorate_core::verify::{Answer, Digest, Furthest, Point, Progress, Request};
 
 use super::list::Ask;
 use super::{LIMITS, Node, World, calm};
@@ -154,6 +154,33 @@ fn a_replica_that_is_no_member_any_more_cannot_be_compared() {
     }
     world.pass(10);
     assert_eq!(digest(&world, 0, &request), digest(&world, 3, &request));
+}
+
+/// What was acknowledged is in the logs of a majority. A replica that has restarted has applied less than it had.
+#[test]
+fn a_reader_is_told_how_long_a_log_is_and_not_what_was_applied() {
+    let mut world = calm(LIMITS);
+    appends(&mut world, [1, 2]);
+    let log = |world: &World, index: usize| {
+        let answer = world.processes[index].member.as_ref().expect("it is up").verified(&Furthest::request());
+        assert_eq!(answer.progress, Progress::Idle);
+        answer.at
+    };
+    let all = reached(&world, 0);
+    assert_eq!((log(&world, 0), log(&world, 1)), (all, all));
+    for index in 0..3 {
+        world.crash(index);
+    }
+    for index in 0..3 {
+        world.boot(index, Boot::Initialise);
+    }
+    assert!([0, 1, 2].iter().any(|index| reached(&world, *index) < all), "nobody has applied it again");
+    let mut furthest = Furthest::new(3);
+    for index in [1, 2] {
+        let at = log(&world, index);
+        furthest.note(&Answer { at, progress: Progress::Idle });
+    }
+    assert_eq!(furthest.position().map(Point::Position), all);
 }
 
 #[test]
