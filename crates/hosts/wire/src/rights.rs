@@ -239,6 +239,7 @@ fn tapir(message: &quorate_tapir::Message) -> Row {
         Message::ReadReply { .. }
         | Message::ReadManyReply { .. }
         | Message::ScanReply { .. }
+        | Message::Recorded { .. }
         | Message::Outdated
         | Message::CoordinatorChange { .. }
         | Message::CoordinatorChangeReply { .. }

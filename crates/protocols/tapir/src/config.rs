@@ -127,6 +127,8 @@ pub struct CoordinatorConfig {
     pub resend_timeout: Duration,
     /// How often a decision is repeated to a replica that does not confirm it, once a majority has.
     pub decision_resends_max: u32,
+    /// True if replicas may acknowledge decisions of many transactions at once, a moment later. Clients of earlier versions do not know how to take that.
+    pub acknowledged_together: bool,
     /// After the client has been told "unknown", how long the coordinator goes on trying by itself.
     pub abandon_after: Duration,
     /// How often a transaction is prepared again at a higher timestamp within one attempt; at least once.
@@ -159,6 +161,7 @@ impl CoordinatorConfig {
             fast_path_timeout: Duration::from_millis(500),
             resend_timeout: Duration::from_millis(1_000),
             decision_resends_max: 4,
+            acknowledged_together: true,
             abandon_after: Duration::from_secs(10),
             retries_max: 10,
             retry_span: RETRY_SPAN,

@@ -64,6 +64,7 @@ impl Captioned for Message {
                 other => Caption::of(other),
             },
             Message::CommitPrepared { .. } => Caption::new("COMMIT", ""),
+            Message::Recorded { .. } => Caption::new("RECORDED", ""),
             Message::Read { key, .. } => Caption::new("READ", shown(key)),
             other => Caption::of(other),
         })
@@ -141,7 +142,10 @@ mod tests {
         let told = |operation| Message::Ir(Ir::ProposeInconsistent { id, operation });
         assert_eq!(ended(&told(commit())), Some(End::Committed));
         assert_eq!(ended(&told(abort())), Some(End::Aborted));
-        assert_eq!(ended(&Message::CommitPrepared { id, timestamp: Timestamp::ZERO }), Some(End::Committed));
+        assert_eq!(
+            ended(&Message::CommitPrepared { id, timestamp: Timestamp::ZERO, together: true }),
+            Some(End::Committed)
+        );
         let finalize = |verdict| {
             let (view, ballot) = (View::default(), Ballot::ORIGINAL);
             Message::Ir(Ir::FinalizeConsensus { id, verdict, view, ballot })
@@ -185,8 +189,10 @@ mod tests {
         for (message, name, detail) in table {
             assert_eq!(Message::Ir(message).caption(), Some(Caption::new(name, detail)));
         }
-        let short = Message::CommitPrepared { id, timestamp: Timestamp::ZERO };
+        let short = Message::CommitPrepared { id, timestamp: Timestamp::ZERO, together: true };
         assert_eq!(short.caption(), Some(Caption::new("COMMIT", "")));
+        let recorded = Message::Recorded { view: View(1), transactions: vec![transaction] };
+        assert_eq!(recorded.caption(), Some(Caption::new("RECORDED", "")));
         let sent = quorate_core::ClockTime::default();
         assert_eq!(Message::ClockProbe { sent, deadlines: true }.caption(), None);
         assert_eq!(Message::ClockProbeReply { sent, arrived: sent }.caption(), None);

@@ -372,6 +372,16 @@ pub enum Message {
         id: quorate_ir::OperationId,
         /// The timestamp at which it was prepared and commits.
         timestamp: Timestamp,
+        /// True if it may be acknowledged together with others, by [`Message::Recorded`]: clients of earlier versions do not know that.
+        together: bool,
+    },
+    /// Replica → coordinator: the decisions of these transactions are in my record, as an `InconsistentReply` for each would say. From f + 1 of one
+    /// view: they will not be lost.
+    Recorded {
+        /// The view in which the replica has recorded them.
+        view: View,
+        /// The transactions, all of this coordinator.
+        transactions: Vec<TransactionId>,
     },
     /// Replica with an old prepared entry, or client that lost track of a transaction → a replica of its backup shard:
     /// find out or settle its fate. Repeated, to the next replica each time, until the outcome is known.

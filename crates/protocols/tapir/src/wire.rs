@@ -122,7 +122,8 @@ alternatives!(Message, "tapir.Message",
         11 Superseded { 1 transaction: Nested, 2 promised: Varint }
         12 RecoverReply { 1 transaction: Nested, 2 outcome: Nested }
         13 ClockAhead { 1 transaction: Nested, 2 ahead_micros: Varint, 3 ahead_max_micros: Varint }
-        14 CommitPrepared { 1 id: Nested, 2 timestamp: Nested }
+        14 CommitPrepared { 1 id: Nested, 2 timestamp: Nested, 3 together: Varint }
+        15 Recorded { 1 view: Varint, 2 transactions: Repeated<Nested> }
         20 Gather { 1 view: Varint, 2 floor: Nested, 3 below: Nested, 4 from: Cursor }
         21 GatherReply {
             1 view: Varint,

@@ -245,7 +245,11 @@ fn events_of_a_replica_are_news_to_its_host() {
 #[test]
 fn a_host_follows_a_transaction_by_the_messages_of_a_replica() {
     let (transaction, group) = (id(1), ShardId(1));
-    let end = Message::CommitPrepared { id: OperationId { transaction, number: 1 }, timestamp: at(5) };
+    let end = Message::CommitPrepared {
+        id: OperationId { transaction, number: 1 },
+        timestamp: at(5),
+        together: true,
+    };
     let ended = Landmark::Ended(transaction, End::Committed);
     assert_eq!(Replica::landmark_received(&end, group), Some(ended));
     let operation = Prepare { transaction: writes("a", None), timestamp: at(5), first: None };

@@ -344,7 +344,7 @@ fn a_commit_without_contents_is_acknowledged_by_who_has_them_at_its_timestamp() 
     for (timestamp, expected) in [(later, true), (TIMESTAMP, false)] {
         let mut replica = Replica::restore(ReplicaConfig::new(member(0), group, Boot::Initialise), []);
         let id = OperationId { transaction: TRANSACTION, number: 2 };
-        let commit = Message::CommitPrepared { id, timestamp };
+        let commit = Message::CommitPrepared { id, timestamp, together: false };
         assert!(says(&mut replica, commit.clone(), 1_000).is_empty(), "it has nothing to commit");
         prepares_again(&mut replica, later.micros);
         let answer = says(&mut replica, commit, 1_000);

@@ -483,7 +483,7 @@ fn section_6_4_majorities_as_fast_quorums_leave_f_plus_one_replicas_undecided() 
 /// where the prepare is, at the same timestamp, and is as good as lost elsewhere.
 #[test]
 fn section_5_1_3_a_commit_without_contents_needs_its_prepare() {
-    let commit = |timestamp| said(Message::CommitPrepared { id: PREPARE, timestamp });
+    let commit = |timestamp| said(Message::CommitPrepared { id: PREPARE, timestamp, together: false });
     let mut replica = replica(Rules::EXCLUSIVE);
     assert!(step(&mut replica, commit(AT)).is_empty());
     step(&mut replica, propose());

@@ -421,12 +421,45 @@ fn an_outcome_ends_what_waits_of_its_transaction() {
     assert!(votes(&server.commits(1, "wa", 900)).is_empty());
 }
 
+/// Nobody waits for the answer to a COMMIT, so a client that knows how is told of many at once, and only about the view in which they were recorded.
+#[test]
+fn commits_of_a_client_are_acknowledged_together() {
+    let commit = |server: &mut Server, client: u64, together| {
+        let id = OperationId { transaction: id(client), number: 1 };
+        server.hears_client(client, Message::CommitPrepared { id, timestamp: at(client, 900), together })
+    };
+    let mut server = Server::new();
+    for (client, key) in [(1, "wa"), (2, "wb"), (3, "wc")] {
+        server.prepares(client, key, 900);
+    }
+    let now = commit(&mut server, 3, false);
+    assert!(
+        matches!(now[..], [(_, Message::Ir(Ir::InconsistentReply { .. }))]),
+        "an earlier client: {now:?}"
+    );
+    assert_eq!((commit(&mut server, 1, true), commit(&mut server, 2, true)), (vec![], vec![]));
+    assert_eq!(server.replica.committed(), 3, "they have taken effect");
+    let recorded = |client| {
+        let transactions = vec![id(client)];
+        (Address::Client(ClientId(client)), Message::Recorded { view: View(0), transactions })
+    };
+    let acknowledged = server.step(Input::Timer(ReplicaTimer::Acknowledgement));
+    assert_eq!(acknowledged, [recorded(1), recorded(2)]);
+    assert_eq!(server.step(Input::Timer(ReplicaTimer::Acknowledgement)), [], "each is said once");
+    // What waits when a view ends is not said: its record is not that of the next one.
+    server.prepares(4, "wd", 900);
+    assert_eq!(commit(&mut server, 4, true), []);
+    server.hears(member(1), Message::Ir(Ir::StartViewChange { view: View(1) }));
+    assert_eq!(server.step(Input::Timer(ReplicaTimer::Acknowledgement)), []);
+}
+
 /// A COMMIT without contents is of use only where the prepare is known that has committed.
 #[test]
 fn a_short_commit_is_taken_for_the_prepare_at_its_timestamp_alone() {
     let short = |server: &mut Server, client: u64, micros: u64| {
         let id = OperationId { transaction: id(client), number: 1 };
-        let said = server.hears_client(client, Message::CommitPrepared { id, timestamp: at(client, micros) });
+        let commit = Message::CommitPrepared { id, timestamp: at(client, micros), together: false };
+        let said = server.hears_client(client, commit);
         said.iter().any(|(_, message)| matches!(message, Message::Ir(Ir::InconsistentReply { .. })))
     };
     let mut server = Server::new();

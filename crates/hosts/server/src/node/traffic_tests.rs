@@ -43,7 +43,7 @@ fn vote(sequence: u64, verdict: Vote) -> Message {
 }
 
 fn commit(sequence: u64) -> Message {
-    Message::CommitPrepared { id: id(sequence), timestamp: Timestamp::ZERO }
+    Message::CommitPrepared { id: id(sequence), timestamp: Timestamp::ZERO, together: false }
 }
 
 fn abort(sequence: u64) -> Message {

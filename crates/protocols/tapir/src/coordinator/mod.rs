@@ -211,6 +211,11 @@ impl Coordinates for Coordinator {
             Message::Ir(Ir::InconsistentReply { id, view }) => {
                 self.on_decision_reply(from, id.transaction, view, outbox);
             }
+            Message::Recorded { view, transactions } => {
+                for transaction in transactions {
+                    self.on_decision_reply(from, transaction, view, outbox);
+                }
+            }
             Message::Superseded { transaction, .. } => self.on_superseded(transaction, None, context, outbox),
             Message::ClockAhead { transaction, ahead_micros, ahead_max_micros } => {
                 let invalid = Invalid::ClockAhead { ahead_micros, ahead_max_micros };

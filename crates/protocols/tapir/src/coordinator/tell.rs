@@ -115,12 +115,14 @@ impl Coordinator {
         for Share { shard, transaction, prepared } in shares {
             // The present members, not the replicas that have voted, if there are others since.
             let group = self.groups[&shard].members;
+            // Nothing waits for the answers, unless it takes effect only once they are there.
+            let together = self.config.acknowledged_together && group.failures() <= 1;
             for replica in replicas(shard, group) {
                 outbox.send(
                     replica,
                     match outcome {
                         Outcome::Committed(timestamp) if prepared.contains(&replica.index) => {
-                            Message::CommitPrepared { id: prepare, timestamp }
+                            Message::CommitPrepared { id: prepare, timestamp, together }
                         }
                         _ => decision_message(id, outcome, last, &transaction),
                     },

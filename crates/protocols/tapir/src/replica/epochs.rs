@@ -7,6 +7,7 @@
 //! * *Recoveries* that this replica leads are given up: what it has been told of other shards was told by replicas that need not
 //!   be members any more. The machine that asked asks again, and the ballot will be a greater one: those of different replicas never
 //!   meet, in whatever epoch they were used.
+//! * *Acknowledgements* that wait for others are never said, as in any view change.
 //! * *A search for a floor* is given up. Its findings, and what it made replicas promise, are handed over: that they
 //!   refuse new prepares, that they are complete, and their floors.
 //! * *Promises* to backup coordinators and to readers are handed over with the record, by f + 1 of those before, and bind every
@@ -50,6 +51,7 @@ impl Replica {
         self.asked.clear();
         // It was asked under the membership before.
         self.postponed = Postponed::default();
+        self.acknowledgements.forget();
         let succession = self.groups.succession(self.config.replica.shard);
         if succession.present.since > self.ir.since() {
             self.with_desk(context.random, outbox, |ir, desk| ir.enter_epoch(succession, desk));

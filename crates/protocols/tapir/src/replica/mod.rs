@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `authority` | whose word counts |
 //! | `validate` | the votes, as pure functions |
+//! | `acknowledged` | decisions that are acknowledged together |
 //! | `agenda` | prepares and reads that wait, for their time or for earlier ones |
 //! | `participant` | what is kept, and how operations run: the upcalls of inconsistent replication |
 //! | `reads` | reads and scans |
@@ -25,6 +26,7 @@
 //! | `changes` | what it tells consumers of changes |
 //! | `verifying` | what it holds, compared with others |
 
+mod acknowledged;
 mod agenda;
 mod authority;
 mod changes;
@@ -57,7 +59,8 @@ use quorate_core::machine::OutboxOf;
 use quorate_core::replay::SnapshotPart;
 use quorate_core::verify::{Request as Verify, Verification};
 use quorate_core::{
-    Address, Context, Epoch, Groups, Input, Instant, Machine, Timestamp, Transaction, TransactionId, View,
+    Address, ClientId, Context, Epoch, Groups, Input, Instant, Machine, Timestamp, Transaction,
+    TransactionId, View,
 };
 use quorate_ir::member::Beginning;
 use quorate_ir::{FloorMessage, Member, MemberEvent, MemberState, OperationId, Postponed};
@@ -68,6 +71,7 @@ use crate::message::{Decision, Message, Prepare, Tapir, Validation};
 use crate::record::Record;
 use crate::recovery::Recoveries;
 use crate::rules::Plant;
+use acknowledged::Acknowledgements;
 use agenda::{Agenda, Request, Wants};
 use checkpoint::Confirmation;
 use currency::Currency;
@@ -92,6 +96,8 @@ pub enum ReplicaTimer {
     Sweep,
     /// The content of the replica is being compared: it walks on.
     Verification,
+    /// Acknowledgements have waited for others.
+    Acknowledgement,
 }
 
 /// The commands of the host to a replica.
@@ -141,6 +147,8 @@ pub struct Replica {
     recorded_epoch: Epoch,
     /// The comparison by an operator.
     verification: Verification<WalkBelow>,
+    /// The acknowledgements that wait for others.
+    acknowledgements: Acknowledgements,
     /// When a consumer of changes has asked last, if one is there.
     followed: Option<Instant>,
 }
@@ -198,6 +206,7 @@ impl Machine for Replica {
             recorded_epoch: Epoch::FIRST,
             groups,
             verification: Verification::new(config.pace),
+            acknowledgements: Acknowledgements::default(),
             followed: None,
             config,
         };
@@ -235,6 +244,7 @@ impl Machine for Replica {
             Input::Timer(ReplicaTimer::Agenda) => self.agenda_timer = None,
             Input::Timer(ReplicaTimer::Turn) => self.turns_timer = None,
             Input::Timer(ReplicaTimer::Verification) => self.on_verification_timeout(context.now, outbox),
+            Input::Timer(ReplicaTimer::Acknowledgement) => self.on_acknowledgement_timeout(outbox),
             Input::Persisted(token) => self.promise.on_persisted(token),
             Input::Command(ReplicaCommand::ChangeGroups(groups)) => {
                 self.on_change_groups(groups, context, outbox);
@@ -313,8 +323,8 @@ impl Replica {
             }
             Message::Validated { timestamp, reads } => self.on_validated(timestamp, &reads, context.clock),
             Message::Ir(message) => self.on_ir(from, message, context, outbox),
-            Message::CommitPrepared { id, timestamp } => {
-                self.on_commit_prepared(from, id, timestamp, context, outbox)
+            Message::CommitPrepared { id, timestamp, together } => {
+                self.on_commit_prepared(from, id, timestamp, together, context, outbox)
             }
             Message::Recover { transaction, participants, timestamp } => {
                 self.on_recover(from, transaction, participants, timestamp, context, outbox);
@@ -365,6 +375,7 @@ impl Replica {
             }
             // Answers that only coordinators in clients ask for; and a replica of this membership is not outdated by another.
             Message::Outdated
+            | Message::Recorded { .. }
             | Message::ReadReply { .. }
             | Message::ReadManyReply { .. }
             | Message::ReadWaits { .. }
@@ -531,6 +542,7 @@ impl Replica {
         from: Address,
         id: OperationId,
         timestamp: Timestamp,
+        together: bool,
         context: &mut Context<'_>,
         outbox: &mut OutboxOf<Self>,
     ) {
@@ -546,7 +558,48 @@ impl Replica {
             _ => return,
         };
         let id = OperationId { number: OperationId::INCONSISTENT, ..id };
-        self.on_ir(from, Ir::ProposeInconsistent { id, operation }, context, outbox);
+        match from {
+            Address::Client(client) if together => {
+                self.on_commit_together(client, id, operation, context, outbox)
+            }
+            _ => self.on_ir(from, Ir::ProposeInconsistent { id, operation }, context, outbox),
+        }
+    }
+
+    /// The same, of a client that is told of many at once.
+    fn on_commit_together(
+        &mut self,
+        client: ClientId,
+        id: OperationId,
+        operation: Decision,
+        context: &mut Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+    ) {
+        let message = Ir::ProposeInconsistent { id, operation };
+        if !self.may_say(client, &message, context.clock) {
+            return;
+        }
+        let Ir::ProposeInconsistent { id, operation } = message else { return };
+        self.agenda.remove(id.transaction);
+        if !self.record_inconsistent(id, operation, context.random, outbox) {
+            return;
+        }
+        if let Some(message) = self.acknowledgements.note(client, id.transaction, self.ir.view()) {
+            outbox.send(client, message);
+        }
+        if self.acknowledgements.wants_timer() {
+            outbox.set_timer(ReplicaTimer::Acknowledgement, acknowledged::WAIT);
+        }
+    }
+
+    fn on_acknowledgement_timeout(&mut self, outbox: &mut OutboxOf<Self>) {
+        // A replica that has left its view answers nobody.
+        let view = self.ir.view();
+        for (client, message) in self.acknowledgements.say(view) {
+            if self.ir.status() == Status::Normal {
+                outbox.send(client, message);
+            }
+        }
     }
 
     /// Looks for transactions that are held for so long that their coordinator may have died, and has them recovered.

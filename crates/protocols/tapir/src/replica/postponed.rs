@@ -166,7 +166,7 @@ mod tests {
             quorum_read(&[1]),
             Message::QuorumScan { transaction, round: 1, timestamp: AT, range, limit: 1 },
             read_validated(&[1], &[]),
-            Message::CommitPrepared { id: id(), timestamp: AT },
+            Message::CommitPrepared { id: id(), timestamp: AT, together: true },
             prepare(1),
             commit(1),
             Message::Ir(Ir::FinalizeInconsistent { id: id() }),

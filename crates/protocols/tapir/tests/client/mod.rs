@@ -219,7 +219,7 @@ impl Client {
             Message::Ir(Ir::FinalizeConsensus { id, verdict, view, .. }) => {
                 format!("finalize {} as {} in {view}", id.number, vote(verdict))
             }
-            Message::CommitPrepared { id, timestamp } => {
+            Message::CommitPrepared { id, timestamp, .. } => {
                 format!("commit {} at {}", id.number, timestamp.micros)
             }
             Message::Ir(Ir::ProposeInconsistent { operation, .. }) => match operation {

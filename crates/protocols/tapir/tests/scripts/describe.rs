@@ -220,8 +220,12 @@ pub(super) fn message(message: &Message) -> String {
         }
         Message::Ir(message) => ir(message),
         Message::Outdated => "OUTDATED".to_owned(),
-        Message::CommitPrepared { id, timestamp } => {
+        Message::CommitPrepared { id, timestamp, .. } => {
             format!("COMMIT {}#{} at {}", transaction(id.transaction), id.number, at(*timestamp))
+        }
+        Message::Recorded { view, transactions } => {
+            let transactions: Vec<String> = transactions.iter().map(|id| transaction(*id)).collect();
+            format!("recorded {} in {view}", transactions.join(" "))
         }
         Message::Recover { transaction: id, .. } => format!("RECOVER {}", transaction(*id)),
         Message::CoordinatorChange { transaction: id, ballot, .. } => {

@@ -5,7 +5,7 @@
 //!
 //! | command | meaning |
 //! |---|---|
-//! | `cluster shards=S replicas=N [bound=MICROS] [snapshot=RECORDS] [retry=MICROS] [published] [serializable]` | first; keys `a…` go to shard 1 and keys `b…` to shard 2, if there is one |
+//! | `cluster shards=S replicas=N [bound=MICROS] [snapshot=RECORDS] [retry=MICROS] [published] [serializable] [together]` | first; keys `a…` go to shard 1 and keys `b…` to shard 2, if there is one |
 //! | `clock WHO MICROS` | sets the physical clock of a client (`c1`) or replica (`1/r0`) |
 //! | `begin c1 7`, `get c1 7 a`, `put c1 7 a x`, `scan c1 7 a z`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7` | a client's commands |
 //! | `read c1 7 a b`, `read-at c1 7 MICROS a`, `read-stale c1 7 MICROS a`, `read-now c1 7 a` | read-only transactions: strict, at a timestamp, stale within a bound, at the clock's time |

@@ -54,6 +54,7 @@ pub(super) struct World {
 struct Options {
     deadlines: bool,
     reads_in_turn: bool,
+    acknowledged_together: bool,
     retry_ahead: Duration,
     far_round_trip: Duration,
     deadline_ahead_max: Duration,
@@ -257,6 +258,7 @@ impl World {
                     self.rules = Rules::SERIALIZABLE;
                 }
                 _ if *setting == "deadlines" => self.options.deadlines = true,
+                _ if *setting == "together" => self.options.acknowledged_together = true,
                 _ if *setting == "turns" => self.options.reads_in_turn = true,
                 _ if *setting == "published" => self.rules = Rules::PUBLISHED,
                 _ => panic!("no such setting: {setting}"),
@@ -427,6 +429,7 @@ impl World {
                 rules: self.rules,
                 deadlines: self.options.deadlines,
                 reads_in_turn: self.options.reads_in_turn,
+                acknowledged_together: self.options.acknowledged_together,
                 far_round_trip: self.options.far_round_trip,
                 ..CoordinatorConfig::new(client)
             };

@@ -281,6 +281,20 @@ pub trait Member<O: Operations>:
         self.collect(COLLECTED_WITH_OPERATION_MAX);
     }
 
+    /// The same, if the protocol tells the proposer itself that it is recorded. False if it is not to be told.
+    fn record_inconsistent(
+        &mut self,
+        id: OperationId,
+        operation: O::Inconsistent,
+        random: &mut Random,
+        outbox: &mut OutboxOf<Self>,
+    ) -> bool {
+        let mut is_recorded = false;
+        self.with_desk(random, outbox, |ir, desk| is_recorded = ir.record_inconsistent(id, operation, desk));
+        self.collect(COLLECTED_WITH_OPERATION_MAX);
+        is_recorded
+    }
+
     /// Drops some of what the floor makes superfluous; looks at `max` transactions and keys at most. True if more is left
     /// to do.
     fn collect(&mut self, max: usize) -> bool {

@@ -27,8 +27,21 @@ impl<O: Operations> Replica<O> {
         operation: O::Inconsistent,
         host: &mut H,
     ) {
+        if self.record_inconsistent(id, operation, host) {
+            host.send(from, Message::InconsistentReply { id, view: self.view });
+        }
+    }
+
+    /// Records an inconsistent operation. False while this replica is silent; else its proposer is to be told, after what this persists, that it is in the record in the present
+    /// view.
+    pub fn record_inconsistent<H: Host<O>>(
+        &mut self,
+        id: OperationId,
+        operation: O::Inconsistent,
+        host: &mut H,
+    ) -> bool {
         if !self.is_answering() {
-            return;
+            return false;
         }
         let transaction = id.transaction;
         let timestamp = O::inconsistent_timestamp(&operation);
@@ -64,7 +77,7 @@ impl<O: Operations> Replica<O> {
             "{transaction} at {timestamp} is said to be recorded, and is not, above the floor {}",
             self.floor
         );
-        host.send(from, Message::InconsistentReply { id, view: self.view });
+        true
     }
 
     /// The fact that an inconsistent operation is recorded: without its contents if those stand in the log with a verdict, which a log

@@ -64,9 +64,13 @@ pub(crate) fn message(message: &Message, hash: &mut TraceHash) {
             numbers(11, *id, &[], hash);
             outcome(*decided, hash);
         }
-        Message::CommitPrepared { id, timestamp: at } => {
+        Message::CommitPrepared { id, timestamp: at, .. } => {
             numbers(13, id.transaction, &[u64::from(id.number)], hash);
             timestamp(*at, hash);
+        }
+        Message::Recorded { view, transactions } => {
+            hash.fold_bytes(&view.0.to_le_bytes());
+            transactions.iter().for_each(|id| numbers(40, *id, &[], hash));
         }
         Message::Gather { view, below, from, .. } => {
             numbers(14, from.1, &[view.0, below.micros, from.0.micros], hash);

@@ -229,7 +229,9 @@ impl Hostile {
                         let transaction = transaction.clone();
                         decide(id, Decision::Commit { transaction, timestamp, last: timestamp })
                     }
-                    2 => Message::CommitPrepared { id: prepared, timestamp },
+                    2 => {
+                        Message::CommitPrepared { id: prepared, timestamp, together: this.random.chance(0.5) }
+                    }
                     3 => Message::Ir(Ir::FinalizeInconsistent {
                         id: OperationId { transaction: id, number: OperationId::INCONSISTENT },
                     }),
@@ -448,6 +450,7 @@ impl Hostile {
                 _ => Message::CommitPrepared {
                     id: OperationId { transaction, number: 9 },
                     timestamp: Timestamp::ZERO,
+                    together: this.random.chance(0.5),
                 },
             }
         });

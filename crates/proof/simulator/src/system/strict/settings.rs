@@ -26,6 +26,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     let retry_ahead = draw_retry_ahead(seed, options, round_trip);
     let mut coordinator =
         CoordinatorConfig { retry_ahead, ..draw_coordinator_config(round_trip, rules, random) };
+    coordinator.acknowledged_together = Random::stream(seed, "acknowledged together").chance(0.75);
     let mut replica = draw_replica_config(group, round_trip, rules, random);
     replica.pace = draw_pace(seed);
     if random.chance(0.5) {
@@ -208,6 +209,8 @@ mod tests {
             fast_path_timeout: _,
             resend_timeout: _,
             decision_resends_max: _,
+            // Both are drawn: there are clients of earlier versions.
+            acknowledged_together: _,
             abandon_after: _,
             retries_max: _,
             // One span for clients and replicas, and one that clocks exceed would keep slow ones out for good.

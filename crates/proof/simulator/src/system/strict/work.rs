@@ -28,6 +28,7 @@ pub(crate) fn of_message(receiver: Option<&Replica>, message: &Message) -> Work 
             Work::new(Operation::Commit, prepared.map_or(0, |prepared| keys_of(&prepared.transaction)))
         }
         Message::ReadReply { .. } => Work::new(Operation::Reply, 1),
+        Message::Recorded { transactions, .. } => Work::new(Operation::Reply, transactions.len()),
         Message::ReadManyReply { found, .. } => Work::new(Operation::Reply, found.len()),
         Message::ScanReply { keys, .. } => Work::new(Operation::Reply, keys.len()),
         Message::HeldReads { found, .. } => Work::new(Operation::Reply, found.len()),
