@@ -30,6 +30,8 @@ fn the_rules_survive_all_faults() {
     let report = run(&options(1..=30), |_| true);
     assert_eq!(told(&report), [""; 0]);
     let expected = [
+        "backups taken",
+        "backups that lost their instant",
         "changes told to consumers",
         "client was told that a node is busy",
         "client was told that its transaction is durable",

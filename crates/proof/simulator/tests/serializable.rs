@@ -74,6 +74,8 @@ fn the_rules_survive_all_faults() {
     assert_eq!(told(&report), [""; 0]);
     let expected = [
         "alarm that shards had decided differently",
+        "backups taken",
+        "backups that lost their instant",
         "batch of one shard",
         "batch refused",
         "batch that breaks a promise",

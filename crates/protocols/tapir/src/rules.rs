@@ -136,6 +136,8 @@ quorate_core::plants! {
         "a strict read-only transaction that finds a value over tells so without deleting its key";
     SweptUnread = "T58", "5.1.2", Hunt::ALL_FAULTS,
         "the sweeper deletes keys by the entries of their expiries, and does not read what they hold";
+    IndexListRevalidated = "T59", "5.2", Hunt::under(&["view-changes", "client-crashes", "corrupted-frames", "delay-spikes"]),
+        "a view change takes what may have committed for undone because an index list that it had read has changed since";
 }
 
 impl Plant {

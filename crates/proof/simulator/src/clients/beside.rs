@@ -276,8 +276,8 @@ impl Clients {
             OfBackup::Stands(timestamp) => {
                 return self.record_timestamp::<S>(recorded, in_history::<S>(id, timestamp));
             }
-            OfBackup::Taken(held) => (Some(held), "backup taken"),
-            OfBackup::Lost => (None, "backup came to nothing"),
+            OfBackup::Taken(held) => (Some(held), "backups taken"),
+            OfBackup::Lost => (None, "backups that lost their instant"),
         };
         self.beside.backup = None;
         *self.happened.entry(happened).or_default() += 1;

@@ -10,7 +10,9 @@
 //! # Index lists
 //! A transaction that writes at a shard with an index list has to have read the list ([`quorate_core::reserved`]). That is asked when a replica votes for
 //! the first time, and not in a view change of what may have committed: it was let in before there was a list. A list that is only read keeps no writer of
-//! it off, so the order of a transaction and a change of the list is not that of timestamps; of all other keys it is.
+//! it off, so the order of a transaction and a change of the list is not that of timestamps; of all other keys it is. So in a view change nothing that has read a list
+//! speaks against a change of it, nor a change against what has read it: both may have committed, whichever came first. Changes of a list keep each other off, as
+//! ever.
 //!
 //! # Why the serializable variant is serializable
 //! Its serial order is that of timestamps. Say T read version v of a key at timestamp t, and W wrote the key at w, between v
@@ -46,6 +48,21 @@ impl Shelf<'_> {
     fn is_overwritten(&self, read: Timestamp, newest: VersionRef<'_>) -> bool {
         let says_absent = newest.is_deletion() && newest.timestamp < self.deletions;
         read < newest.timestamp && !(says_absent && read == Timestamp::ZERO)
+    }
+
+    /// True if a key is an index list that does not bind.
+    fn passes_over(&self, key: &[u8], rules: Rules) -> bool {
+        !self.index_lists_bind && is_index_list(key) && !rules.has(Plant::IndexListRevalidated)
+    }
+
+    /// The reads that speak against a transaction if the key has changed since, or is about to be changed.
+    fn binding_reads<'a>(
+        &'a self,
+        transaction: &'a Transaction,
+        rules: Rules,
+    ) -> impl Iterator<Item = &'a ReadVersion> {
+        let is_beside = move |key: &[u8]| self.passes_over(key, rules) && !transaction.writes_key(key);
+        transaction.reads.iter().filter(move |read| !is_beside(&read.key))
     }
 }
 
@@ -112,7 +129,7 @@ fn has_stale_read(shelf: &Shelf<'_>, transaction: &Transaction, timestamp: Times
             is_below && !is_absent_still && !rules.has(Plant::CollectedDeletionUnseen)
         }
     };
-    !transaction.reads_when_prepared && transaction.reads.iter().any(is_stale)
+    !transaction.reads_when_prepared && shelf.binding_reads(transaction, rules).any(is_stale)
 }
 
 /// A committed transaction has written a key into a range that was scanned without it (T19).
@@ -121,8 +138,10 @@ fn has_phantom(shelf: &Shelf<'_>, transaction: &Transaction, rules: Rules) -> bo
         return false;
     }
     let seen = |key: &[u8]| transaction.version_read(key).unwrap_or(Timestamp::ZERO);
-    let overtaken =
-        |range| shelf.versions.range(range).any(|(key, newest)| shelf.is_overwritten(seen(key), newest));
+    let overtaken = |range| {
+        let versions = shelf.versions.range(range).filter(|(key, _)| !shelf.passes_over(key, rules));
+        versions.into_iter().any(|(key, newest)| shelf.is_overwritten(seen(key), newest))
+    };
     transaction.ranges.iter().any(overtaken)
 }
 
@@ -164,15 +183,14 @@ fn has_pending_conflict(
                 smallest.is_some_and(|writer| read.version < writer && writer < timestamp)
             });
         }
-        transaction.reads.iter().any(|read| shelf.prepared.other_writers(&read.key, id).next().is_some())
+        let mut reads = shelf.binding_reads(transaction, rules);
+        reads.any(|read| shelf.prepared.other_writers(&read.key, id).next().is_some())
     };
-    let ranges = || {
-        !rules.has(Plant::UnvalidatedAbsence)
-            && transaction
-                .ranges
-                .iter()
-                .any(|range| shelf.prepared.other_writers_in(range, id).next().is_some())
+    let written = |range| {
+        let mut keys = shelf.prepared.keys_written_in(range).filter(|key| !shelf.passes_over(key, rules));
+        keys.any(|key| shelf.prepared.other_writers(key, id).next().is_some())
     };
+    let ranges = || !rules.has(Plant::UnvalidatedAbsence) && transaction.ranges.iter().any(written);
     let writes = || {
         transaction.writes.iter().any(|write| {
             shelf.prepared.other_writers(&write.key, id).next().is_some()
@@ -242,7 +260,7 @@ fn has_pending_conflict_by_timestamp(
 /// of a key and its newest version is one that nobody has missed (Thomas' write rule).
 fn write_floor(shelf: &Shelf<'_>, transaction: &Transaction, rules: Rules) -> Option<Timestamp> {
     let floor = |key: &[u8]| {
-        let read = shelf.reads.of(key);
+        let read = if shelf.passes_over(key, rules) { shelf.reads.floor() } else { shelf.reads.of(key) };
         match rules.validation() {
             Validation::Serializable => read,
             Validation::Exclusive | Validation::Published => read.max(shelf.versions.newest_timestamp(key)),
@@ -556,6 +574,69 @@ mod tests {
         replica.versions.install(&list, at(14), Some(quorate_core::Value::from_static(b"[1]")));
         let [votes, _] = shelf(&replica, true);
         assert_eq!(votes[1], Vote::Abort, "the list has changed since");
+    }
+
+    /// A transaction that has read a list and a change of the list may both have committed, whichever was let in first and whichever timestamp is lower.
+    #[test]
+    fn what_may_have_committed_stands_beside_a_change_of_the_index_list() {
+        let list = quorate_core::reserved::index_list_keys(1).remove(0);
+        let read = || ReadVersion { key: list.clone(), version: at(12), deleted: false };
+        let write = || Write { key: list.clone(), value: None };
+        let aware = Transaction { reads: vec![read()], ..transaction("wx") };
+        let scanning =
+            Transaction { ranges: vec![KeyRange { from: Key::from("zz"), to: None }], ..aware.clone() };
+        let change = Transaction { reads: vec![read()], writes: vec![write()], ..Transaction::default() };
+        let votes = |replica: &Replica, one: &Transaction| {
+            let vote = |index_lists_bind, rules| {
+                let shelf = Shelf {
+                    versions: &replica.versions,
+                    reads: &replica.reads,
+                    promised_reads: None,
+                    prepared: &replica.prepared,
+                    deletions: at(4),
+                    floor: at(3),
+                    index_lists_bind,
+                };
+                validate_prepare(&shelf, SELF, one, at(30), rules)
+            };
+            let planted = Rules::planted(Plant::IndexListRevalidated);
+            [vote(true, Rules::EXCLUSIVE), vote(false, Rules::EXCLUSIVE), vote(false, planted)]
+        };
+        let prepared = |replica: &mut Replica, transaction: Transaction| {
+            let transaction = Arc::new(transaction);
+            replica
+                .prepared
+                .insert(OTHER, Prepared { transaction, timestamp: at(25), since: Instant::START });
+        };
+        let new = || {
+            let mut replica = replica("");
+            replica.versions.install(&list, at(12), Some(quorate_core::Value::from_static(b"[]")));
+            replica
+        };
+        let (ok, abort, abstain) = (Vote::Ok, Vote::Abort, Vote::Abstain);
+        // The change was let in, and has not ended.
+        let mut replica = new();
+        prepared(&mut replica, change.clone());
+        for one in [&aware, &scanning] {
+            assert_eq!(votes(&replica, one), [abstain, ok, abstain], "{one:?}");
+        }
+        assert_eq!(votes(&replica, &change), [abstain; 3], "changes keep each other off");
+        // It has committed.
+        let mut replica = new();
+        replica.versions.install(&list, at(25), Some(quorate_core::Value::from_static(b"[1]")));
+        for one in [&aware, &scanning] {
+            assert_eq!(votes(&replica, one), [abort, ok, abort], "{one:?}");
+        }
+        assert_eq!(votes(&replica, &change), [abort; 3]);
+        // A transaction that has read the list has committed above.
+        let mut replica = new();
+        replica.reads.read_key(&list, at(40));
+        assert_eq!(votes(&replica, &change), [Vote::Retry(at(40)), ok, Vote::Retry(at(40))]);
+        // Other keys count as ever.
+        let mut replica = new();
+        prepared(&mut replica, transaction("rx@0"));
+        assert_eq!(votes(&replica, &aware), [abstain; 3]);
+        assert_eq!(votes(&replica, &scanning), [abstain; 3]);
     }
 
     #[test]

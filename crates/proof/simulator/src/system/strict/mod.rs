@@ -115,7 +115,7 @@ impl System for Strict {
     const TELLS_CHANGES: bool = true;
     const FEED_PLANTS: &'static [&'static str] = &["T50", "T51"];
     const KEEPS_INDEXES: bool = true;
-    const INDEX_PLANTS: &'static [&'static str] = &["T54"];
+    const INDEX_PLANTS: &'static [&'static str] = &["T54", "T59"];
     const EXPIRES: bool = true;
     const EXPIRY_PLANTS: &'static [&'static str] = &["T55", "T56", "T57", "T58"];
     const ACCEPTS_LOSSES: bool = true;
