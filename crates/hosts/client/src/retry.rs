@@ -20,9 +20,9 @@ const DOUBLINGS_MAX: u32 = 6;
 const RESERVE_DIVISOR: u32 = 4;
 
 /// For so long a transaction is begun again once an attempt has found too few replicas, and for this part of the time that was left then at most, as a
-/// divisor. Connections to a node that has restarted are back within that; in a rolling restart the next node may be gone before they are. The time that
+/// divisor. Connections to a node that has restarted are back within that, also on a busy machine; in a rolling restart the next node may be gone before they are. The time that
 /// the attempt took does not count: it may have waited for a leader that is back by now.
-const OUTAGE_MAX: Duration = Duration::from_secs(1);
+const OUTAGE_MAX: Duration = Duration::from_secs(3);
 const OUTAGE_DIVISOR: u32 = 4;
 
 /// How long to wait before it is looked again whether enough can be reached.
@@ -184,7 +184,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(2)).await;
         assert!(retries.outlasts(&gone).await, "that it took so long says nothing of the next attempt");
         retries.begin();
-        tokio::time::advance(Duration::from_secs(2)).await;
+        tokio::time::advance(OUTAGE_MAX).await;
         assert!(!retries.outlasts(&gone).await, "two attempts are apart by more than that");
         retries.pause().await;
         retries.begin();
