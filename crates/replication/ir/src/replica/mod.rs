@@ -543,6 +543,8 @@ impl<O: Operations> Replica<O> {
         if let Some((floor, states)) = state {
             self.replace_state(floor, states, protocol);
         }
+        // Before the pages: what they tell as news has ended since the view began, and is in no base, wherever it lies.
+        self.record.settle_ended(view, &received.kept);
         for page in &received.pages {
             let page = &self.without_settled(page);
             for (transaction, entries) in &page.entries {
@@ -558,7 +560,6 @@ impl<O: Operations> Replica<O> {
             }
             self.record.install(view, page);
         }
-        self.record.settle_ended(view, &received.kept);
         self.record.enter_lineage(since, view);
     }
 

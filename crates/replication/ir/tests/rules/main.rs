@@ -20,8 +20,9 @@ use quorate_core::{
     View,
 };
 use quorate_ir::{
-    Bounds, ConsensusEntry, Fact, Host, InconsistentEntry, Message, Mistake, OperationEntries, OperationId,
-    Operations, Outline, Part, PartRange, Record, RecordPage, Replica, State, Status, Stretch, Upcalls,
+    Bounds, ConsensusEntry, CursorRange, Fact, Host, InconsistentEntry, Message, Mistake, OperationEntries,
+    OperationId, Operations, Outline, Part, PartRange, Record, RecordPage, Replica, State, Status, Stretch,
+    Upcalls,
 };
 
 use desk::{Desk, member};

@@ -92,6 +92,28 @@ fn a_receiver_keeps_what_the_leader_holds_too_and_it_is_no_news_any_more() {
     assert_eq!(restarted.replica.record().all_inconsistent().len(), 3);
 }
 
+/// The leader tells what has ended since the view began as news: no base holds it. It may lie between what the receiver keeps of the base.
+#[test]
+fn news_that_lie_in_a_stretch_that_a_receiver_keeps_stay_news() {
+    let mut joiner = Member::new(2);
+    joiner.decides(1, 50);
+    joiner.decides(3, 70);
+    let (first, last) = (stretch_of(1, 50), stretch_of(3, 70));
+    let range = CursorRange { first: first.range.first, last: last.range.last };
+    let kept = Stretch { range, ended: first.ended.plus(last.ended) };
+    let outline = Outline { floor: at(0), stretches: vec![kept] };
+    let part = Part { series: 7, index: 0, count: 2 };
+    let (view, since, page) = (View(1), Some(View(0)), decision(2, 60, false));
+    joiner.replica.on_start_view(view, since, part, page, outline, 0, None, None, &mut joiner.desk);
+    assert!(joiner.is_normal_in(1), "it holds what is outlined");
+    assert_eq!(joiner.runs(2), 1);
+    let tail = |member: &Member| -> Vec<u64> {
+        member.replica.record().tail().entries.iter().map(|(id, _)| id.sequence).collect()
+    };
+    assert_eq!(tail(&joiner), [2], "others that were there from the start have to be told in the next view");
+    assert_eq!(tail(&joiner.restarted()), [2]);
+}
+
 #[test]
 fn what_may_still_be_read_for_another_replica_is_not_collected() {
     let mut member = Member::with_small_parts(0);
