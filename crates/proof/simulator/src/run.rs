@@ -600,6 +600,7 @@ impl<S: System> Simulation<S> {
     fn judge(mut self, audited: bool) -> SeedRun {
         let stored = self.await_agreement();
         self.judge_changes(&stored);
+        self.clients.settle_denied(&mut self.cluster);
         if let Some(backups) = &mut self.backups {
             backups.end(&self.cluster, &mut self.clients);
         }

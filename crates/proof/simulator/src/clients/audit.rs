@@ -111,7 +111,8 @@ impl Clients {
                 self.undecided[at].participants = None;
             }
             if self.undecided[at].is_denied && !cluster.world.has_heard_of(transaction) {
-                self.on_undecided_resolved(transaction, Some(Outcome::Aborted), cluster);
+                // Nobody can be asked for it. Its coordinator goes on for a while, and may get the right back: see `settle_denied`.
+                self.undecided[at].resolved = true;
                 continue;
             }
             match self.undecided[at].participants.clone() {
@@ -133,6 +134,18 @@ impl Clients {
                         .find_map(|replica| replica.outcome(transaction));
                     self.on_undecided_resolved(transaction, known, cluster);
                 }
+            }
+        }
+    }
+
+    /// Nothing runs any more: a transaction that was denied, and of which no node has ever taken anything, has not committed. Of others the history leaves it open.
+    pub fn settle_denied<S: System>(&mut self, cluster: &mut Cluster<S>) {
+        let is_denied = |known: &&Undecided| known.is_denied && !known.is_in_history;
+        let denied: Vec<TransactionId> =
+            self.undecided.iter().filter(is_denied).map(|known| known.attempt.id).collect();
+        for transaction in denied {
+            if !cluster.world.has_heard_of(transaction) {
+                self.on_undecided_resolved(transaction, Some(Outcome::Aborted), cluster);
             }
         }
     }
