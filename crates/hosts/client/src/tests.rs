@@ -66,7 +66,7 @@ async fn only_conflicts_and_short_outages_are_tried_again() {
     let before = tokio::time::Instant::now();
     fake.next_ends(std::iter::repeat_with(gone).take(1_000));
     assert!(matches!(accounts.put("a", "1").await, Err(Error::Unavailable { .. })));
-    assert!(before.elapsed() <= Duration::from_secs(1), "{:?}", before.elapsed());
+    assert!(before.elapsed() <= Options::default().deadline / 4, "{:?}", before.elapsed());
     let heard = fake.heard().len();
     let result: crate::Result<()> =
         accounts.transact(async |_| Err(Error::application("not enough money"))).await;

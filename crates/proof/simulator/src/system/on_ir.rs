@@ -8,11 +8,7 @@ use crate::world::disk::Disk;
 /// snapshot; and the segments at both ends.
 pub(super) fn log_bytes_max(records_min: u64, replica: &impl Holdings) -> Option<u64> {
     const RECORD_BYTES: u64 = 2_048;
-    /// A record holds a transaction with as many writes, and values are as large as those that are stored.
-    const WRITES: u64 = 8;
-    let versions = replica.version_count() as u64;
-    let records = records_min.max(4 * versions);
-    let record_bytes = || RECORD_BYTES.max(WRITES * replica.state_bytes() / versions.max(1));
-    let bytes = || 2 * records * record_bytes() + 2 * replica.state_bytes();
+    let records = records_min.max(4 * replica.version_count() as u64);
+    let bytes = || 2 * records * RECORD_BYTES + 2 * replica.state_bytes();
     (records_min <= 10_000).then(|| bytes() + 4 * u64::from(Disk::SEGMENT_BYTES_MAX))
 }
