@@ -89,7 +89,7 @@ struct ShardBackup {
     is_whole: bool,
 }
 
-/// What a backup holds.
+/// The content of a backup.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// The keys and their values.

@@ -446,7 +446,7 @@ fn commits_of_a_client_are_acknowledged_together() {
     let acknowledged = server.step(Input::Timer(ReplicaTimer::Acknowledgement));
     assert_eq!(acknowledged, [recorded(1), recorded(2)]);
     assert_eq!(server.step(Input::Timer(ReplicaTimer::Acknowledgement)), [], "each is said once");
-    // What waits when a view ends is not said: its record is not that of the next one.
+    // An acknowledgement that waits when a view ends is not said: its record is not that of the next one.
     server.prepares(4, "wd", 900);
     assert_eq!(commit(&mut server, 4, true), []);
     server.hears(member(1), Message::Ir(Ir::StartViewChange { view: View(1) }));

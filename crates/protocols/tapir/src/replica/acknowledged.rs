@@ -40,6 +40,11 @@ impl Acknowledgements {
             self.view = view;
         }
         let waiting = self.of_clients.entry(client).or_default();
+        assert!(
+            waiting.len() < TOGETHER_MAX,
+            "{} acknowledgements of {client} wait, and are enough",
+            waiting.len()
+        );
         waiting.push(transaction);
         if waiting.len() < TOGETHER_MAX {
             return None;

@@ -587,6 +587,7 @@ impl Replica {
         if let Some(message) = self.acknowledgements.note(client, id.transaction, self.ir.view()) {
             outbox.send(client, message);
         }
+        assert!(self.ir.is_answering(), "{id} is acknowledged by a replica that is {:?}", self.ir.status());
         if self.acknowledgements.wants_timer() {
             outbox.set_timer(ReplicaTimer::Acknowledgement, acknowledged::WAIT);
         }
@@ -596,7 +597,7 @@ impl Replica {
         // A replica that has left its view answers nobody.
         let view = self.ir.view();
         for (client, message) in self.acknowledgements.say(view) {
-            if self.ir.status() == Status::Normal {
+            if self.ir.is_answering() {
                 outbox.send(client, message);
             }
         }

@@ -156,7 +156,7 @@ fn a_replica_that_is_no_member_any_more_cannot_be_compared() {
     assert_eq!(digest(&world, 0, &request), digest(&world, 3, &request));
 }
 
-/// What was acknowledged is in the logs of a majority. A replica that has restarted has applied less than it had.
+/// An acknowledged entry is in the logs of a majority. A replica that has restarted has applied less than it had.
 #[test]
 fn a_reader_is_told_how_long_a_log_is_and_not_what_was_applied() {
     let mut world = calm(LIMITS);
