@@ -44,7 +44,7 @@ pub(crate) fn has_backups<S: System>(seed: u64, plant: Option<&str>) -> bool {
     }
 }
 
-/// Draws how much replicas look at and tell at a time. What is told of a few keys at once comes in one page, of one moment.
+/// Draws how much replicas look at and tell at a time. A replica with a few keys would tell all of them in one page, of one moment.
 pub(crate) fn draw_pace(seed: u64) -> Pace {
     let mut random = Random::stream(seed, "pace of walks");
     let (turn_items, page_items) = ([1, 10, Pace::DEFAULT.turn_items], [1, 10, Pace::DEFAULT.page_items]);

@@ -1,5 +1,5 @@
 //! Backups of a keyspace whose shards are frozen by a transaction, in some seeds: an operator freezes all shards, and reads each page by page, as `quorate backup create` does, by
-//! [`FrozenReader`]. What was frozen is in the memory of one replica: where that is no more, the backup comes to nothing, and another one begins.
+//! [`FrozenReader`]. The leader keeps a frozen state in its memory alone: once it has lost it, the backup comes to nothing, and the operator begins another one.
 
 use std::collections::BTreeMap;
 

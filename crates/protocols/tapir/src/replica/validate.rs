@@ -360,6 +360,21 @@ mod tests {
         Replica { versions, reads, promised_reads, prepared }
     }
 
+    impl Replica {
+        /// Without promises to readers.
+        fn shelf(&self, index_lists_bind: bool) -> Shelf<'_> {
+            Shelf {
+                versions: &self.versions,
+                reads: &self.reads,
+                promised_reads: None,
+                prepared: &self.prepared,
+                deletions: at(4),
+                floor: at(3),
+                index_lists_bind,
+            }
+        }
+    }
+
     fn vote(pending: &str, text: &str, timestamp: u64, rules: Rules) -> Vote {
         let replica = replica(pending);
         let shelf = Shelf {
@@ -525,15 +540,7 @@ mod tests {
         let list = quorate_core::reserved::index_list_keys(1).remove(0);
         let mut replica = replica("");
         let shelf = |replica: &Replica, index_lists_bind| {
-            let shelf = Shelf {
-                versions: &replica.versions,
-                reads: &replica.reads,
-                promised_reads: None,
-                prepared: &replica.prepared,
-                deletions: at(4),
-                floor: at(3),
-                index_lists_bind,
-            };
+            let shelf = replica.shelf(index_lists_bind);
             let rules = [Rules::EXCLUSIVE, Rules::planted(Plant::IndexListOverlooked)];
             rules.map(|rules| votes_beside_a_list(&shelf, &list, rules))
         };
@@ -549,15 +556,7 @@ mod tests {
         let [votes, planted] = shelf(&replica, true);
         assert_eq!(votes, [Vote::Abstain, Vote::Abstain, Vote::Abstain]);
         assert_eq!(planted[0], Vote::Ok);
-        let beside = Shelf {
-            versions: &replica.versions,
-            reads: &replica.reads,
-            promised_reads: None,
-            prepared: &replica.prepared,
-            deletions: at(4),
-            floor: at(3),
-            index_lists_bind: true,
-        };
+        let beside = replica.shelf(true);
         let reader = validate_prepare(&beside, SELF, &transaction("rx@0"), at(30), Rules::EXCLUSIVE);
         assert_eq!(reader, Vote::Ok, "who writes nothing need not have read it");
         let [votes, _] = shelf(&replica, false);
@@ -588,15 +587,7 @@ mod tests {
         let change = Transaction { reads: vec![read()], writes: vec![write()], ..Transaction::default() };
         let votes = |replica: &Replica, one: &Transaction| {
             let vote = |index_lists_bind, rules| {
-                let shelf = Shelf {
-                    versions: &replica.versions,
-                    reads: &replica.reads,
-                    promised_reads: None,
-                    prepared: &replica.prepared,
-                    deletions: at(4),
-                    floor: at(3),
-                    index_lists_bind,
-                };
+                let shelf = replica.shelf(index_lists_bind);
                 validate_prepare(&shelf, SELF, one, at(30), rules)
             };
             let planted = Rules::planted(Plant::IndexListRevalidated);
@@ -642,15 +633,7 @@ mod tests {
     #[test]
     fn promises_to_readers_do_not_speak_against_what_may_have_succeeded() {
         let replica = replica("");
-        let shelf = Shelf {
-            versions: &replica.versions,
-            reads: &replica.reads,
-            promised_reads: None,
-            prepared: &replica.prepared,
-            deletions: at(4),
-            floor: at(3),
-            index_lists_bind: true,
-        };
+        let shelf = replica.shelf(true);
         assert_eq!(validate_prepare(&shelf, SELF, &transaction("wp"), at(15), Rules::EXCLUSIVE), Vote::Ok);
     }
 }
