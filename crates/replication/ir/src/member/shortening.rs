@@ -39,6 +39,8 @@ pub(super) struct Shortening {
 struct Run {
     view: View,
     phase: Phase,
+    /// How much stood in the log when it was begun: nothing of that goes before it is complete.
+    due: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -74,6 +76,17 @@ impl Shortening {
     /// for ever.
     pub(super) fn note_written(&mut self, records: usize) {
         self.written += (records as u64).saturating_sub(std::mem::take(&mut self.own));
+    }
+
+    /// The snapshot that is being written, unless it was begun in another view than the present one: then all that it was begun for is
+    /// due again.
+    fn take_run(&mut self, view: View) -> Option<Run> {
+        let run = self.run.take()?;
+        if run.view == view {
+            return Some(run);
+        }
+        self.written += run.due;
+        None
     }
 
     /// One of them has so many bytes.
@@ -118,11 +131,10 @@ pub(super) fn sweep<O: Operations, M: Member<O>>(
     let view = member.ir().view();
     let Parts { state, .. } = member.parts();
     let shortening = &mut state.shortening;
-    let run = shortening.run.take().filter(|run| run.view == view);
-    let next = match run {
-        Some(Run { phase, .. }) => {
+    let next = match shortening.take_run(view) {
+        Some(Run { phase, due, .. }) => {
             let (written, emitted) = (shortening.written, outbox.effects().len());
-            let next = go_on_from(member, phase, context, outbox);
+            let next = go_on_from(member, phase, context, outbox).map(|phase| Run { view, phase, due });
             // Its own records must not be what the next one is begun for.
             let shortening = &mut member.parts().state.shortening;
             shortening.written = written;
@@ -131,14 +143,15 @@ pub(super) fn sweep<O: Operations, M: Member<O>>(
         }
         None if shortening.written >= records_max(member) => {
             let shortening = &mut member.parts().state.shortening;
-            (shortening.written, shortening.bytes, shortening.page_bytes) = (0, 0, 0);
+            let due = std::mem::take(&mut shortening.written);
+            (shortening.bytes, shortening.page_bytes) = (0, 0);
             member.with_desk(context.random, outbox, |ir, desk| ir.begin_snapshot(desk));
             member.on_snapshot_begun(outbox);
-            Some(Phase::Waiting)
+            Some(Run { view, phase: Phase::Waiting, due })
         }
         None => None,
     };
-    member.parts().state.shortening.run = next.map(|phase| Run { view, phase });
+    member.parts().state.shortening.run = next;
 }
 
 /// A snapshot begins after so many records: after as much, at least, as it will add itself.

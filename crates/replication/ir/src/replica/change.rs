@@ -24,7 +24,9 @@
 //! record counts for nobody, and a change does not alter that.
 //!
 //! *Why the change ends.* A replica that is ahead of the others can lead: members and those before take turns. A replica that has the record
-//! of a view of the epoch passes over the turns of those that are no members, for they may be gone.
+//! of a view of the epoch passes over the turns of those that are no members, for they may be gone. One of those before that such a member answers
+//! tries no other view meanwhile: either would begin one view after the other, and the members that fetch the record would have
+//! it from neither.
 //!
 //! The conditions for a definition of an epoch are told at [`Groups::next`](quorate_core::Groups::next).
 
@@ -225,6 +227,9 @@ impl<O: Operations> Replica<O> {
             return;
         }
         self.change.arrived.insert(from);
+        // That member can go on without this replica, which would only drag on those that fetch the record from it. If it falls silent,
+        // this replica tries the next view as before.
+        self.change.wait_anew();
         assert!(
             self.change.arrived.len() <= self.group.replicas(),
             "{:?} have arrived of {:?}",

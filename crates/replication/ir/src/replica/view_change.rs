@@ -139,14 +139,19 @@ impl<O: Operations> Default for ViewChange<O> {
 
 impl<O: Operations> ViewChange<O> {
     pub(super) fn forget(&mut self) {
-        self.attempts = 0;
-        self.stalls = 0;
+        self.wait_anew();
         self.transfer = Duration::ZERO;
         self.handed_over = None;
         self.passed_on.clear();
         self.start_view = None;
         self.query = None;
         self.contributions.clear();
+    }
+
+    /// The present view is waited for as long as if it had just been entered.
+    pub(super) fn wait_anew(&mut self) {
+        self.attempts = 0;
+        self.stalls = 0;
     }
 
     /// How many records were handed over.

@@ -122,6 +122,24 @@ fn a_replica_that_is_no_member_waits_until_enough_members_have_the_record() {
     assert!(member.desk.sent.is_empty() && member.replica.view() == View(second(0)), "it takes part no more");
 }
 
+/// It would only drag on those that fetch the record from that member.
+#[test]
+fn a_replica_that_is_no_member_tries_no_other_view_while_a_member_says_that_it_has_arrived() {
+    let mut member = leaving(1, &[3, 4, 5]);
+    for _ in 0..100 {
+        member.replica.on_view_change_timeout(&mut member.desk);
+        member.replica.on_arrived(ReplicaIndex(3), &mut member.desk);
+    }
+    assert_eq!(member.replica.view(), View(second(0)));
+    // Nobody else may have the record if that member is gone.
+    let mut waits = 0;
+    while member.replica.view() == View(second(0)) {
+        member.replica.on_view_change_timeout(&mut member.desk);
+        waits += 1;
+    }
+    assert_eq!((waits, member.replica.view()), (4, View(second(1))));
+}
+
 #[test]
 fn a_member_that_has_arrived_ends_what_those_before_want_to_go_on_with() {
     let mut member = new_member(3, &[3, 4, 5]);
