@@ -631,18 +631,13 @@ impl<S: System> Cluster<S> {
         self.founded[server] && self.may_lose_at_once(&[server])
     }
 
-    /// True if no group misses more than f of its members, if these lose their records together.
+    /// True if a majority of each group has its records still, if these lose theirs together.
     fn may_lose_at_once(&self, servers: &[usize]) -> bool {
         servers.iter().all(|server| {
             let shard = self.replicas[*server].shard;
-            self.groups_in_charge(shard).into_iter().all(|members| {
-                let of_group = |other: &usize| {
-                    self.replicas[*other].shard == shard && members.contains(self.replicas[*other].index)
-                };
-                let misses =
-                    |other: &usize| self.lost[*other] || self.decayed[*other] || servers.contains(other);
-                (0..self.world.servers()).filter(of_group).filter(misses).count() <= members.failures()
-            })
+            self.groups_in_charge(shard)
+                .iter()
+                .all(|group| self.survives_without(shard, group, |server| servers.contains(&server)))
         })
     }
 
@@ -691,16 +686,10 @@ impl<S: System> Cluster<S> {
     /// True if these nodes suffice to go on by themselves: they host f + 1 replicas of each shard that have their records.
     pub fn suffices(&self, nodes: &BTreeSet<usize>) -> bool {
         self.groups.iter().filter(|shard| !self.losses.has_lost(shard.id)).all(|shard| {
-            let sound = (0..self.world.servers()).filter(|server| {
-                self.replicas[*server].shard == shard.id
-                    && nodes.contains(&self.world.node_of_server(*server))
-                    && !self.lost[*server]
-                    && !self.decayed[*server]
-            });
-            let sound: Vec<ReplicaIndex> = sound.map(|server| self.replicas[server].index).collect();
-            self.groups_in_charge(shard.id).into_iter().all(|members| {
-                sound.iter().filter(|index| members.contains(**index)).count() >= members.majority()
-            })
+            let is_elsewhere = |server| !nodes.contains(&self.world.node_of_server(server));
+            self.groups_in_charge(shard.id)
+                .iter()
+                .all(|group| self.survives_without(shard.id, group, is_elsewhere))
         })
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use quorate_core::command::Command;
 use quorate_core::hosted::HostedReplica;
 use quorate_core::topology::Durability;
-use quorate_core::{Epoch, Members, NodeId, Random, ReplicaId, ShardId};
+use quorate_core::{Epoch, Members, NodeId, Random, ReplicaId, ReplicaIndex, ShardId};
 
 use crate::cluster::{Alarm, Cluster};
 use crate::definers::DefinerStep;
@@ -37,6 +37,13 @@ pub enum MembershipStep {
     TellClient(usize),
     /// A replica that is retired is deleted.
     Delete(usize),
+}
+
+/// A group whose majority a shard needs.
+pub(crate) struct InCharge {
+    pub(crate) members: Members,
+    /// True if a majority has taken part in it: a member that never has, or was never created, then holds nothing of what is kept.
+    has_begun: bool,
 }
 
 impl<S: System> Cluster<S> {
@@ -69,11 +76,33 @@ impl<S: System> Cluster<S> {
     }
 
     /// The groups whose majorities a shard needs: its own, the one before as long as the change is not over, and those that operators want next.
-    pub(crate) fn groups_in_charge(&self, shard: ShardId) -> Vec<Members> {
-        let succession = self.definition().succession(shard);
-        let previous = succession.previous.filter(|_| !self.has_arrived(shard));
-        let previous = previous.map(|tenure| tenure.members);
-        previous.into_iter().chain([succession.present.members]).chain(self.definers.wanted(shard)).collect()
+    pub(crate) fn groups_in_charge(&self, shard: ShardId) -> Vec<InCharge> {
+        let (succession, has_arrived) = (self.definition().succession(shard), self.has_arrived(shard));
+        let previous = succession.previous.filter(|_| !has_arrived);
+        let previous = previous.map(|tenure| InCharge { members: tenure.members, has_begun: true });
+        let present = InCharge { members: succession.present.members, has_begun: has_arrived };
+        let wanted = self.definers.wanted(shard).map(|members| InCharge { members, has_begun: false });
+        previous.into_iter().chain([present]).chain(wanted).collect()
+    }
+
+    /// True if a majority of a group has its records, without what these servers have.
+    pub(crate) fn survives_without(
+        &self,
+        shard: ShardId,
+        group: &InCharge,
+        is_left_out: impl Fn(usize) -> bool,
+    ) -> bool {
+        let has_records = |index: &ReplicaIndex| {
+            let is_of_member = |server: &usize| self.replica(*server) == ReplicaId { shard, index: *index };
+            match (0..self.world.servers()).find(is_of_member) {
+                Some(server) => {
+                    let is_empty = group.has_begun && !self.has_been_founded(server);
+                    !self.has_lost(server) && !is_left_out(server) && !is_empty
+                }
+                None => !group.has_begun,
+            }
+        };
+        group.members.iter().filter(has_records).count() >= group.members.majority()
     }
 
     /// True if a majority of a group has taken part in it, durably, since its members are as they are.

@@ -890,9 +890,7 @@ impl Clients {
             self.told.push((attempt.id, Outcome::Committed(timestamp)));
         }
         self.note_written(timestamp, &ops, cluster);
-        self.acknowledge_appends(&ops);
-        self.note_acknowledged(attempt, &ops, cluster);
-        self.begun.acknowledge(attempt.id, &ops);
+        self.acknowledge(attempt, &ops, cluster);
         for op in &ops {
             if let MicroOp::Read(key, observed) = op
                 && audits
@@ -923,7 +921,9 @@ impl Clients {
     }
 
     /// These appends and additions are known to be executed, and must survive. Elements that several transactions add are left to the checker.
-    fn acknowledge_appends(&mut self, ops: &[MicroOp]) {
+    fn acknowledge<S: System>(&mut self, attempt: &Attempt, ops: &[MicroOp], cluster: &Cluster<S>) {
+        self.note_acknowledged(attempt, ops, cluster);
+        self.begun.acknowledge(attempt.id, ops);
         for op in ops {
             match op {
                 MicroOp::Append(key, element) => self.acknowledged.push((key.clone(), *element)),

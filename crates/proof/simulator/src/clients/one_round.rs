@@ -396,9 +396,7 @@ impl Clients {
         }
         self.recorder.timestamp(attempt.recorded, in_history::<S>(attempt.id, timestamp));
         self.told.push((attempt.id, Outcome::Committed(timestamp)));
-        let ops = attempt.execution.announced();
-        self.acknowledge_appends(&ops);
-        self.note_acknowledged(attempt, &ops, cluster);
+        self.acknowledge(attempt, &attempt.execution.announced(), cluster);
     }
 }
 
