@@ -422,6 +422,8 @@ pub enum Message {
     Record {
         /// The decision.
         decision: Decision,
+        /// The time below which the machine knew outcomes to be forgotten when it let the commit in. Earlier versions do not say.
+        forgotten: Option<ClockTime>,
     },
     /// Leader of a home's log to the machine that has decided: this is what became of it.
     Recorded {

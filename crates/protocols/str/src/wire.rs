@@ -163,7 +163,7 @@ alternatives!(Message, "str.Message",
         21 AskGrant { 1 life: Fixed64, 2 wanted: Fixed64 }
         22 Bound { 1 until: Fixed64, 2 clock: Fixed64 }
         23 Hello { 1 life: Fixed64, 2 wants: Varint }
-        24 Record { 1 decision: Nested }
+        24 Record { 1 decision: Nested, 2 forgotten: Optional<Fixed64> }
         25 Recorded { 1 transaction: Nested, 2 outcome: Nested }
         26 Settled { 1 transactions: Repeated<Nested> }
         27 NotLeading { 1 transaction: Optional<Nested>, 2 leader: Varint }

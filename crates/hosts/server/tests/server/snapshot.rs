@@ -210,7 +210,7 @@ async fn clients_that_pretend_to_be_replicas_change_nothing() {
     };
     let lies = [
         Message::Hello { life, wants: true },
-        Message::Record { decision: aborted },
+        Message::Record { decision: aborted, forgotten: None },
         Message::Recorded { transaction: transaction(1), outcome: Outcome::Aborted },
         Message::Settled { transactions: vec![transaction(1)] },
         Message::Decide { transaction: transaction(1), outcome: Outcome::Aborted, readers: Vec::new() },

@@ -90,6 +90,7 @@ impl Home {
             return self.tell_under_way(id, outbox);
         }
         (transaction.touched_at, transaction.begun) = (context.now, wanted.begun);
+        transaction.forgotten = self.state.forgotten;
         transaction.commit = Some(wanted);
         if transaction.reads.is_empty() {
             self.proceed(id, context, log, outbox);

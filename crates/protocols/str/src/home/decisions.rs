@@ -2,9 +2,15 @@
 //!
 //! Each machine of a home decides its own transactions. The leader of the log appends decisions for all of them, and an abort for what a
 //! shard or a client asks after and nobody has decided: the first entry on a transaction counts.
+//!
+//! *Why no commit is recorded after an abort that is forgotten.* Whoever asks need not know the snapshot, by whose time a commit is remembered: that may lie far
+//! beyond, where a clock has leapt. So the bound of what is forgotten counts. A machine tells with a decision how far that was, as it knew, when it let the commit
+//! in. An abort that was appended earlier is in the log that the machine had applied then, or the bound was at least as far when it was appended; and it is
+//! remembered until the bound is further by more than [`Home::forgetting_lag`]. A decision that is told when it is that much further is recorded as an abort.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorate_core::command::Outcome;
 use quorate_core::hosted::Shards;
@@ -56,7 +62,8 @@ impl Home {
             return outbox.ignored(reasons::NOT_LEADING);
         }
         let decision = Decision::clone(&decision);
-        outbox.send_unordered(ReplicaId { shard, index: leader }, Message::Record { decision });
+        let forgotten = transaction.map(|transaction| transaction.forgotten);
+        outbox.send_unordered(ReplicaId { shard, index: leader }, Message::Record { decision, forgotten });
     }
 
     /// A machine that leads now appends what it had decided.
@@ -95,6 +102,8 @@ impl Home {
         &mut self,
         from: ReplicaId,
         decision: Decision,
+        forgotten: Option<ClockTime>,
+        context: &Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
@@ -109,7 +118,40 @@ impl Home {
             let transaction = decision.transaction;
             return outbox.send_unordered(from, Message::Recorded { transaction, outcome });
         }
+        let lag = self.forgetting_lag();
+        let is_late = |known: ClockTime, leader: &Leading| leader.forgotten > known.saturating_add(lag);
+        let leader = self.leader.as_ref();
+        let decision = match forgotten.zip(leader).is_some_and(|(known, leader)| is_late(known, leader)) {
+            true => self.abort_of(decision.transaction, decision.by, decision.remembered_until(), context),
+            false => decision,
+        };
         self.append_decision(Arc::new(decision), None, log, outbox);
+    }
+
+    /// An abort of what nobody has decided, or too late. It is remembered for longer than a commit of it may still be on its way.
+    fn abort_of(
+        &self,
+        transaction: TransactionId,
+        by: ReplicaIndex,
+        named: ClockTime,
+        context: &Context<'_>,
+    ) -> Decision {
+        let now = self.time(context).min(context.clock.saturating_add(self.config.ahead_max));
+        let bound = self.leader.as_ref().map_or(self.state.forgotten, |leader| leader.forgotten);
+        Decision {
+            transaction,
+            by,
+            snapshot: named.max(now).max(bound.saturating_add(self.forgetting_lag())),
+            begun: ClockTime::default(),
+            participants: Vec::new(),
+            outcome: Outcome::Aborted,
+            readers: Vec::new(),
+        }
+    }
+
+    /// So far the bound of what is forgotten lags behind the clock: for longer than a commit takes that is not given up.
+    fn forgetting_lag(&self) -> Duration {
+        2 * self.config.floor_lag + self.config.certify_timeout
     }
 
     /// The log has a decision.
@@ -176,18 +218,7 @@ impl Home {
             // Nobody has taken such a snapshot, or this clock is behind: an abort would be forgotten while the commit may still come.
             return outbox.ignored(reasons::AHEAD);
         }
-        let decision = Decision {
-            transaction: id,
-            by: self.config.replica.index,
-            // A commit of it may still be on its way, and is refused for as long as this is remembered, which is longer than anything
-            // with this snapshot is let in.
-            snapshot: snapshot
-                .max(self.time(context).min(context.clock.saturating_add(self.config.ahead_max))),
-            begun: ClockTime::default(),
-            participants: Vec::new(),
-            outcome: Outcome::Aborted,
-            readers: Vec::new(),
-        };
+        let decision = self.abort_of(id, self.config.replica.index, snapshot, context);
         self.append_decision(Arc::new(decision), Some(from), log, outbox);
     }
 
@@ -332,8 +363,8 @@ impl Home {
 
     /// Raises the bound of what is forgotten: no shard lets in what has a snapshot below, and nobody still decides it.
     fn attend_forgotten(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {
-        let lag = 2 * self.config.floor_lag + self.config.certify_timeout;
-        let micros = |duration: std::time::Duration| duration.as_micros() as u64;
+        let lag = self.forgetting_lag();
+        let micros = |duration: Duration| duration.as_micros() as u64;
         let Some(clock) = self.clock_that_others_share(context) else { return };
         let bound = ClockTime::from_micros(clock.as_micros().saturating_sub(micros(lag)));
         let Some(leader) = &mut self.leader else { return };

@@ -496,7 +496,9 @@ impl Home {
         outbox: &mut Out,
     ) {
         match message {
-            Message::Record { decision } => self.on_record(from, decision, log, outbox),
+            Message::Record { decision, forgotten } => {
+                self.on_record(from, decision, forgotten, context, log, outbox);
+            }
             Message::Recorded { transaction, outcome } => {
                 let snapshot = self.state.get(transaction).map(|known| known.decision.snapshot);
                 self.on_recorded(transaction, outcome, snapshot.unwrap_or_default(), context, log, outbox);

@@ -147,6 +147,8 @@ pub(super) struct Transaction {
     pub(super) snapshot: ClockTime,
     /// The clock of its client when it was begun, once that has asked to commit.
     pub(super) begun: ClockTime,
+    /// The time below which outcomes were forgotten then.
+    pub(super) forgotten: ClockTime,
     pub(super) phase: Phase,
     pub(super) reads: BTreeMap<u32, Gathering>,
     pub(super) commit: Option<CommitWanted>,
@@ -188,6 +190,7 @@ impl Transaction {
             began,
             snapshot,
             begun: ClockTime::default(),
+            forgotten: ClockTime::default(),
             phase: Phase::Executing,
             reads: BTreeMap::new(),
             commit: None,

@@ -33,7 +33,7 @@ fn decision(sequence: u64, by: u8, outcome: Outcome) -> Decision {
 }
 
 fn record(sequence: u64, by: u8) -> Message {
-    Message::Record { decision: decision(sequence, by, committed(900)) }
+    Message::Record { decision: decision(sequence, by, committed(900)), forgotten: None }
 }
 
 fn inquire(sequence: u64, snapshot: u64) -> Message {
@@ -46,9 +46,15 @@ fn the_leader_records_decisions_for_all_machines() {
     assert_eq!(home.hears("3/r2", record(1, 1)), ["✗ the sender has no say in this"], "each decides its own");
     assert_eq!(home.hears("3/r1", record(1, 2)), ["✗ the sender has no say in this"]);
     let none = Decision { participants: Vec::new(), ..decision(1, 1, committed(900)) };
-    assert_eq!(home.hears("3/r1", Message::Record { decision: none }), ["✗ no coordinator sends this"]);
+    assert_eq!(
+        home.hears("3/r1", Message::Record { decision: none, forgotten: None }),
+        ["✗ no coordinator sends this"]
+    );
     let aborts = decision(1, 1, Outcome::Aborted);
-    assert_eq!(home.hears("3/r1", Message::Record { decision: aborts }), ["✗ no coordinator sends this"]);
+    assert_eq!(
+        home.hears("3/r1", Message::Record { decision: aborts, forgotten: None }),
+        ["✗ no coordinator sends this"]
+    );
     assert_eq!(home.hears("3/r1", record(1, 1)), ["appends RECORDED c1.1 committed @900"]);
     assert_eq!(home.hears("3/r1", record(1, 1)), ["✗ under way already"]);
     assert_eq!(home.logs(), ["3/r1 ← RECORDED c1.1 committed @900"]);
@@ -212,11 +218,15 @@ fn decisions_are_forgotten_by_a_time_that_the_leaders_of_shards_share() {
     assert_eq!(forgets(home.waits(1_000)), NOTHING, "a quarter of the floor is a step");
     assert_eq!(forgets(home.waits(500)), ["500 ms: appends FORGOTTEN @3000000"]);
     home.logs();
-    assert_eq!(home.machine.record_len(), 1, "the commit is not settled");
-    assert_eq!(home.hears("c5", inquire(2, 2_999_999)), ["c5 ← c1.2 is forgotten"]);
     assert_eq!(
-        home.hears("2/r0", inquire(2, 2_999_999)),
-        ["2/r0 ← DECIDE c1.2 aborted"],
+        home.machine.record_len(),
+        2,
+        "the commit is not settled, and the abort is not beyond the lag of the bound"
+    );
+    assert_eq!(home.hears("c5", inquire(9, 2_999_999)), ["c5 ← c1.9 is forgotten"]);
+    assert_eq!(
+        home.hears("2/r0", inquire(9, 2_999_999)),
+        ["2/r0 ← DECIDE c1.9 aborted"],
         "a commit is settled first"
     );
     assert_eq!(home.hears("c5", inquire(3, 3_000_000)), ["appends RECORDED c1.3 aborted"]);
@@ -295,7 +305,11 @@ fn a_machine_that_has_committed_a_transaction_says_so_and_one_that_has_aborted_i
 /// For as long as a commit of it may still be on its way.
 #[test]
 fn an_abort_by_an_inquiry_is_remembered_from_the_time_that_it_came() {
-    let mut home = leader();
+    let mut home = home(|config| {
+        config.floor_lag = Duration::from_millis(1);
+        config.certify_timeout = Duration::from_millis(1);
+    });
+    home.leads(0);
     for (sequence, snapshot) in [(1, 500), (2, 1_000), (3, 5_000)] {
         home.hears("c5", inquire(sequence, snapshot));
     }
@@ -308,7 +322,41 @@ fn an_abort_by_an_inquiry_is_remembered_from_the_time_that_it_came() {
         let quorate_str::Page::Decisions(decisions) = page else { continue };
         snapshots.extend(decisions.iter().map(|known| known.decision.snapshot.as_micros()));
     }
-    assert_eq!(snapshots, [1_000, 1_000, 5_000, 1_001_000]);
+    assert_eq!(snapshots, [3_000, 3_000, 5_000, 1_001_000], "as far as the bound lags behind, at least");
+}
+
+/// Those that ask need not know the snapshot, by whose time a commit is remembered: that may lie far beyond.
+#[test]
+fn a_decision_that_may_come_after_an_abort_that_is_forgotten_is_recorded_as_an_abort() {
+    let mut home = machine("3/r0", |config| {
+        config.floor_lag = Duration::from_secs(4);
+        config.certify_timeout = Duration::from_secs(2);
+    });
+    home.starts();
+    let life = life_of(&home);
+    home.leads(0);
+    // The snapshot is by a clock that has leapt ahead.
+    let told = |sequence, forgotten| Message::Record {
+        decision: Decision { snapshot: at(90_000_000), ..decision(sequence, 1, committed(90_000_001)) },
+        forgotten: Some(at(forgotten)),
+    };
+    home.hears("c5", inquire(1, 400));
+    home.logs();
+    home.waits(20_000);
+    home.hears("1/r0", Message::Time { life, clock: at(20_000_001) });
+    assert_eq!(only(home.waits(500), "FORGOTTEN"), ["500 ms: appends FORGOTTEN @10500001"]);
+    home.logs();
+    assert_eq!(home.machine.record_len(), 0, "the abort is forgotten");
+    assert_eq!(home.hears("3/r1", told(1, 0)), ["appends RECORDED c1.1 aborted"]);
+    assert_eq!(home.hears("3/r1", told(2, 500_000)), ["appends RECORDED c1.2 aborted"]);
+    assert_eq!(
+        home.hears("3/r1", told(3, 500_001)),
+        ["appends RECORDED c1.3 committed @90000001"],
+        "an abort that it has not heard of is still remembered"
+    );
+    let expected = ["aborted", "aborted", "committed @90000001"].into_iter().zip(1..);
+    let expected = expected.map(|(outcome, sequence)| format!("3/r1 ← RECORDED c1.{sequence} {outcome}"));
+    assert_eq!(home.logs(), Vec::from_iter(expected));
 }
 
 /// Another machine has seen to it.

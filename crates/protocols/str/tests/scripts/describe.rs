@@ -199,7 +199,7 @@ pub(crate) fn message(message: &Message) -> String {
         Message::Time { clock, .. } => format!("TIME {}", at(*clock)),
         Message::Bound { until, .. } => format!("BOUND {}", at(*until)),
         Message::Hello { wants, .. } => if *wants { "HELLO, and who are you?" } else { "HELLO" }.to_owned(),
-        Message::Record { decision } => {
+        Message::Record { decision, .. } => {
             format!("RECORD {} {}", transaction(decision.transaction), outcome(decision.outcome))
         }
         Message::Recorded { transaction: id, outcome: how } => {

@@ -35,9 +35,11 @@ fn of_the_votes_of_a_replica_the_greatest_counts() {
 #[test]
 fn a_decision_has_the_shards_the_snapshot_and_the_readers_of_its_transaction() {
     let mut home = Home::new();
+    home.alone.follows(&quorate_str::Entry::Forgotten(at(250)));
     home.commits(1, 1, "apple=a oak=x");
     home.is_voted_here(1, 1, 2_000);
     home.reads_after(2, 1, seen(3_000), vec![key("apple"), key("oak")]);
+    home.alone.follows(&quorate_str::Entry::Forgotten(at(260)));
     home.is_prepared("1/r0", 1, 1, 2_000, vec![]);
     home.is_prepared("2/r0", 1, 1, 2_500, vec![]);
     let expected = quorate_str::entry::Decision {
@@ -51,7 +53,7 @@ fn a_decision_has_the_shards_the_snapshot_and_the_readers_of_its_transaction() {
     };
     assert_eq!(
         home.alone.said,
-        [Message::Record { decision: expected }],
+        [Message::Record { decision: expected, forgotten: Some(at(250)) }],
         "the other key's readers are known there"
     );
 }
