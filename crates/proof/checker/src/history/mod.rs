@@ -155,6 +155,14 @@ pub struct Op {
     pub action: Action,
 }
 
+impl Op {
+    /// True if it has touched its key beyond doubt, in a transaction that has committed. A read whose result is not known need not have been carried out: the
+    /// end of a transaction may be unknown that has read less than it set out to.
+    pub fn is_certain(&self) -> bool {
+        self.action != Action::Read(Seen::Nothing)
+    }
+}
+
 /// The action of a micro-operation on its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {

@@ -184,8 +184,8 @@ fn own_node_final_first(one: &Member<'_>, other: &Member<'_>) -> bool {
     let was_final = one.txn.outcome == Outcome::Committed && one.txn.completion.is_some_and(|ok| ok < began);
     let was_shown = one.txn.speculation.is_some_and(|speculation| speculation.index < began);
     let is_update = |op: &&Op| !matches!(op.action, Action::Read(_));
-    let is_touched =
-        || one.ops.iter().filter(is_update).any(|op| other.ops.iter().any(|touch| touch.key == op.key));
+    let touches = |key| other.ops.iter().any(|op| op.key == key && op.is_certain());
+    let is_touched = || one.ops.iter().filter(is_update).any(|op| touches(op.key));
     one.txn.site == other.txn.site && (was_final || was_shown && is_touched())
 }
 

@@ -74,7 +74,7 @@ pub(super) fn site_order(
             Line::Invoke => {
                 finals.lead_to(site, id, &mut nodes);
                 if !shown.is_empty() {
-                    for key in keys(ops, |_| true) {
+                    for key in keys(ops, Op::is_certain) {
                         shown.lead_to((site, key), id, &mut nodes);
                     }
                 }

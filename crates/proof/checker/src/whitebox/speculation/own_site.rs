@@ -62,7 +62,8 @@ impl Judge<'_> {
                 )
             });
         }
-        let mut touched = self.history.ops(txn).iter().map(|op| op.key).filter(|_| commits);
+        let touched = self.history.ops(txn).iter().filter(|op| commits && op.is_certain());
+        let mut touched = touched.map(|op| op.key);
         let missed = touched.find_map(|key| Some((key, shown.of_key(site, key).filter(is_missed)?)));
         if let Some((key, (fc, before))) = missed {
             self.add(anomalies, AnomalyKind::SnapshotViolation, &[before, id], || {

@@ -366,6 +366,13 @@ fn what_touches_a_shown_write_and_commits_saw_it_final() {
         complaint(&judge(&final_first("8"))),
         "T0 had committed at 9, at the same site, before T3 was invoked, whose snapshot is 8."
     );
+    let unread = fill(
+        "A",
+        r#"[["r","x",null],["append","y",2]]"#,
+        r#"info 1 rs=8 fc=20 [["r","x",null],["append","y",2]]"#,
+    );
+    let then_seen = "invoke 2 #B [[\"r\",\"y\",null]]\nok 2 rs=30 [[\"r\",\"y\",[2]]]";
+    assert!(judge(&format!("{unread}\n{then_seen}")).is_valid(), "it need not have come to its read");
     let unknown = early.replace("ok     0 fc=9", "info   0 fc=9");
     assert_eq!(complaint(&judge(&unknown)), told, "it committed, though its client has not heard so");
 }
