@@ -541,7 +541,7 @@ impl<S: System> Simulation<S> {
             self.clients.resolve_undecided(auditor, counts, &mut self.cluster);
             let limit = self.cluster.instant_after(self.healing_max);
             self.until(limit, |simulation| simulation.clients.is_everything_resolved());
-            let left = self.clients.unresolved();
+            let left = self.clients.unresolved(&mut self.cluster);
             note(&mut self.report, Invariant::Liveness, invariants::everything_ends("at the end", &left));
         }
         self.clients.audit(auditor, &mut self.cluster);

@@ -156,8 +156,12 @@ impl Clients {
     }
 
     /// The transactions whose fate could not be found out although it should have been, in words.
-    pub fn unresolved(&self) -> Vec<String> {
-        let left = self.undecided.iter().filter(|undecided| !undecided.resolved);
+    pub fn unresolved<S: System>(&self, cluster: &mut Cluster<S>) -> Vec<String> {
+        const AHEAD: Duration = Duration::from_secs(3_600);
+        let farthest = cluster.slowest_clock().saturating_add(AHEAD).as_micros();
+        let can_be_known =
+            |undecided: &&Undecided| !S::REFUSES_CLOCKS_AHEAD || undecided.attempt.began.micros <= farthest;
+        let left = self.undecided.iter().filter(|undecided| !undecided.resolved).filter(can_be_known);
         left.map(|undecided| format!("the fate of {} could not be found out", undecided.attempt.id)).collect()
     }
 

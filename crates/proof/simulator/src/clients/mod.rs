@@ -162,6 +162,8 @@ pub struct Clients {
     processes: u64,
     /// The places whose clients may begin transactions, and how many there may be in all; none if there is no such limit.
     confined: Option<(Vec<usize>, u64)>,
+    /// So many transactions are begun at most for want of commits, beyond those that were planned.
+    begun_max: u64,
     random: Random,
     /// How it went.
     pub tally: Tally,
@@ -226,6 +228,7 @@ impl Clients {
             unique: UniqueValues::new(0),
             processes: 0,
             confined: None,
+            begun_max: 4 * cluster.scenario.transactions,
             random,
             tally: Tally::default(),
             acknowledged: Vec::new(),
@@ -349,7 +352,7 @@ impl Clients {
         if !cluster.scenario.script.is_empty() {
             return false;
         }
-        begun < planned || (committed < COMMITS_MIN && begun < 4 * planned)
+        begun < planned || (committed < COMMITS_MIN && begun < self.begun_max)
     }
 
     /// A client vanishes now; a new one will take its place.

@@ -513,6 +513,9 @@ pub trait System:
     /// The planted bugs that backups are to notice.
     const BACKUP_PLANTS: &'static [&'static str] = &[];
 
+    /// True if a commit is refused whose client's clock is far ahead, and nobody can say later what became of it: it would have to be remembered until that time comes.
+    const REFUSES_CLOCKS_AHEAD: bool = false;
+
     /// True if its clients have users with rights.
     const HAS_USERS: bool = false;
 

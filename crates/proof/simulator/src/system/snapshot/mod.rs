@@ -110,6 +110,7 @@ impl System for Snapshot {
         settings::for_crashes(sketch, collects)
     }
 
+    const REFUSES_CLOCKS_AHEAD: bool = true;
     const HAS_USERS: bool = true;
 
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
