@@ -403,13 +403,20 @@ impl BenchArguments {
             site.close().await;
         }
         db.close().await;
-        if let Some(embedded) = embedded {
-            for trouble in embedded.processes.stop() {
-                progress.say(trouble);
-            }
+        // Nobody needs what they hold: they are ended at once, and not in good order.
+        if let Some(trouble) = embedded.as_mut().and_then(|embedded| embedded.processes.trouble()) {
+            progress.say(trouble);
         }
-        drop(progress);
+        drop((embedded, progress));
         self.print(&report?)
+    }
+
+    /// Drops a keyspace, unless the servers end with the measurement.
+    async fn clear(&self, db: &Database, keyspace: &str) -> Result<(), Failure> {
+        if !self.embedded {
+            db.drop_keyspace_with(keyspace, DropOptions::at_once()).await?;
+        }
+        Ok(())
     }
 
     fn print(&self, report: &Outcomes) -> Outcome {
@@ -607,7 +614,7 @@ impl BenchArguments {
             }
             _ => None,
         };
-        db.drop_keyspace_with(&name, DropOptions::at_once()).await?;
+        self.clear(db, &name).await?;
         let (tally, costs) = measured?;
         let network = match workload.needs_sets() {
             true => Some(Network {

@@ -1,6 +1,6 @@
 //! The workload that is measured, with everything that its options say of it; and the keyspaces of workloads that run procedures.
 
-use quorate::{Database, DropOptions, Isolation, Keyspace, KeyspaceOptions};
+use quorate::{Database, Isolation, Keyspace, KeyspaceOptions};
 use quorate_workloads::WorkloadKind;
 
 use super::{BenchArguments, Measured, procedural, rubis, tpcc};
@@ -86,7 +86,7 @@ impl BenchArguments {
         }
     }
 
-    /// Runs a workload of procedures in a keyspace of its own, and drops that afterwards.
+    /// Runs a workload of procedures in a keyspace of its own.
     pub(super) async fn in_keyspace<T>(
         &self,
         workload: Measured,
@@ -105,7 +105,7 @@ impl BenchArguments {
         };
         progress.say(format!("creating keyspace {name}"));
         let report = run(db.create_keyspace(&name, options).await?).await;
-        db.drop_keyspace_with(&name, DropOptions::at_once()).await?;
+        self.clear(db, &name).await?;
         report
     }
 }
