@@ -373,6 +373,9 @@ pub enum Message {
         outcome: Outcome,
         /// The latest snapshots that have read its keys at its own node alone.
         readers: Vec<(Key, ClockTime)>,
+        /// True if the home remembers nothing of it: it has aborted, unless the shard knows that it has committed. A commit is forgotten once every shard has
+        /// applied it, and an inquiry that was sent before that may come long after it.
+        is_forgotten: bool,
     },
     /// Leader of a shard to home: the outcome is in the shard's log.
     Applied {

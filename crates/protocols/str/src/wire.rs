@@ -157,7 +157,7 @@ alternatives!(Message, "str.Message",
         15 Vote { 1 transaction: Nested, 2 life: Fixed64, 3 proposal: Fixed64, 4 view: Varint }
         16 Prepared { 1 transaction: Nested, 2 proposal: Fixed64, 3 holders: Repeated<Nested>, 4 view: Varint }
         17 Refused { 1 transaction: Nested, 2 refusal: Nested }
-        18 Decide { 1 transaction: Nested, 2 outcome: Nested, 3 readers: Repeated<Reader> }
+        18 Decide { 1 transaction: Nested, 2 outcome: Nested, 3 readers: Repeated<Reader>, 4 is_forgotten: Varint }
         19 Applied { 1 transaction: Nested }
         20 GiveWay { 1 transaction: Nested }
         21 AskGrant { 1 life: Fixed64, 2 wanted: Fixed64 }
@@ -282,6 +282,7 @@ mod tests {
                 transaction,
                 outcome: quorate_core::command::Outcome::Aborted,
                 readers: vec![(Key::from("k"), at)],
+                is_forgotten: true,
             },
         ] {
             assert_eq!(decode::<Message>(&encode(&message)).as_ref(), Ok(&message));

@@ -213,7 +213,12 @@ async fn clients_that_pretend_to_be_replicas_change_nothing() {
         Message::Record { decision: aborted, forgotten: None },
         Message::Recorded { transaction: transaction(1), outcome: Outcome::Aborted },
         Message::Settled { transactions: vec![transaction(1)] },
-        Message::Decide { transaction: transaction(1), outcome: Outcome::Aborted, readers: Vec::new() },
+        Message::Decide {
+            transaction: transaction(1),
+            outcome: Outcome::Aborted,
+            readers: Vec::new(),
+            is_forgotten: false,
+        },
         Message::GiveWay { transaction: transaction(1) },
         Message::AskGrant { life, wanted: ClockTime::from_micros(u64::MAX) },
         Message::AskTime { life },

@@ -16,7 +16,7 @@ use super::transaction::{Asked, CommitWanted, LetIn, Part, Phase, Redirected};
 use crate::config::{Clock, Shows};
 use crate::entry::{Decision, Entry};
 use crate::machine::{Out, ReplicaEvent};
-use crate::message::{Ending, Life, Message, Refusal, Session, after};
+use crate::message::{Ending, Life, Message, Period, Refusal, Session, after};
 use crate::reasons;
 use crate::rules::Plant;
 
@@ -51,6 +51,7 @@ impl Home {
             return self.refuse_commit(
                 id,
                 Refusal::ClientAhead { ahead_micros, ahead_max_micros },
+                wanted.period,
                 context,
                 log,
                 outbox,
@@ -63,9 +64,7 @@ impl Home {
         }
         // A commit that names its snapshot names this very transaction; any other may be a late copy.
         if known.is_none() || snapshot.is_none() {
-            let period = wanted.period;
-            let is_remembered = period.life == self.life() && period.number + 1 >= self.period.number;
-            if !is_remembered {
+            if !self.remembers(wanted.period) {
                 let (transaction, period) = (id, self.period);
                 return self.tell(id.client, Message::OtherPeriod { transaction, period }, outbox);
             }
@@ -102,6 +101,7 @@ impl Home {
         &mut self,
         id: TransactionId,
         refusal: Refusal,
+        period: Period,
         context: &mut Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
@@ -109,11 +109,21 @@ impl Home {
         match self.transactions.get(&id) {
             Some(transaction) if transaction.phase != Phase::Executing => outbox.ignored(reasons::UNDER_WAY),
             Some(_) => self.abort(id, refusal, context, log, outbox),
+            // It may have been let in before, by a clock that has gone back since.
+            None if !self.remembers(period) => {
+                let (transaction, period) = (id, self.period);
+                self.tell(id.client, Message::OtherPeriod { transaction, period }, outbox);
+            }
             None => {
                 let ending = Ending::Aborted(refusal);
                 self.tell(id.client, Message::CommitReply { transaction: id, ending }, outbox);
             }
         }
+    }
+
+    /// True if what has ended here since a client knew of this period is remembered.
+    fn remembers(&self, period: Period) -> bool {
+        period.life == self.life() && period.number + 1 >= self.period.number
     }
 
     /// A client asks again about what is under way: its first message, or what it was shown, may have been lost; and it hears that this node

@@ -228,11 +228,11 @@ impl Home {
                 outbox.send_unordered(to, Message::InquireReply { transaction: id, outcome })
             }
             Address::Replica(ReplicaId { shard, .. }) => {
-                // A commit is forgotten once every shard has applied it, and this one has not.
-                let outcome = outcome.unwrap_or(Outcome::Aborted);
+                // A commit is forgotten once every shard has applied it, and this one had not when it asked.
+                let (outcome, is_forgotten) = (outcome.unwrap_or(Outcome::Aborted), outcome.is_none());
                 let message = match self.state.get(id).map(|known| &known.decision) {
                     Some(decision) => Self::decide_message(decision, shard, self.config.shards),
-                    None => Message::Decide { transaction: id, outcome, readers: Vec::new() },
+                    None => Message::Decide { transaction: id, outcome, readers: Vec::new(), is_forgotten },
                 };
                 outbox.send_unordered(to, message);
             }
@@ -243,7 +243,12 @@ impl Home {
     pub(super) fn decide_message(decision: &Decision, shard: ShardId, shards: Shards) -> Message {
         let is_there = |(key, _): &&(Key, ClockTime)| shards.holds(shard, key);
         let readers = decision.readers.iter().filter(is_there).cloned().collect();
-        Message::Decide { transaction: decision.transaction, outcome: decision.outcome, readers }
+        Message::Decide {
+            transaction: decision.transaction,
+            outcome: decision.outcome,
+            readers,
+            is_forgotten: false,
+        }
     }
 
     /// Sees to it that every shard applies a commit, whose leaders this machine has told or not.

@@ -275,7 +275,12 @@ impl Home {
         let leader = is_asked.then(|| self.leaders.leader(shard));
         let local = local.map(|index| ReplicaId { shard, index });
         for replica in local.into_iter().chain(leader.filter(|leader| Some(*leader) != local)) {
-            let message = Message::Decide { transaction: id, outcome: Outcome::Aborted, readers: Vec::new() };
+            let message = Message::Decide {
+                transaction: id,
+                outcome: Outcome::Aborted,
+                readers: Vec::new(),
+                is_forgotten: false,
+            };
             outbox.send_unordered(replica, message);
         }
     }

@@ -15,6 +15,12 @@ use crate::rules::Plant;
 const ABORTED_MAX: usize = 100_000;
 
 impl Shard {
+    /// True if a transaction is known to have committed here.
+    pub(super) fn has_committed(&self, id: TransactionId) -> bool {
+        let told = || self.pendings.get(id).and_then(|pending| pending.outcome);
+        matches!(self.state.outcome(id).or_else(told), Some(Outcome::Committed(_)))
+    }
+
     /// DECIDE.
     #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_decide(

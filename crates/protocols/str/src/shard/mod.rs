@@ -193,7 +193,10 @@ impl Shard {
                     Candidate { transaction, home, life, snapshot, writes, after, is_local, knows_indexes };
                 self.on_prepare(candidate, context, log, outbox);
             }
-            Message::Decide { transaction, outcome, readers } if is_home => {
+            Message::Decide { transaction, is_forgotten: true, .. } if self.has_committed(transaction) => {
+                outbox.ignored(reasons::ENDED);
+            }
+            Message::Decide { transaction, outcome, readers, .. } if is_home => {
                 self.on_decide(sender, transaction, outcome, readers, context, log, outbox);
             }
             Message::Hello { life, wants } if is_home => {

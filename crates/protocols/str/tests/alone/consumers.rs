@@ -35,7 +35,7 @@ fn prepare(sequence: u64, snapshot: u64, words: &str) -> Message {
 }
 
 fn decide(sequence: u64, outcome: Outcome) -> Message {
-    Message::Decide { transaction: txn(1, sequence), outcome, readers: Vec::new() }
+    Message::Decide { transaction: txn(1, sequence), outcome, readers: Vec::new(), is_forgotten: false }
 }
 
 fn page(shard: &Alone, from: u64) -> Page<Position> {

@@ -48,7 +48,7 @@ fn prepare(sequence: u64, snapshot: u64, words: &str, is_local: bool) -> Message
 }
 
 fn decide(sequence: u64, outcome: Outcome) -> Message {
-    Message::Decide { transaction: txn(1, sequence), outcome, readers: Vec::new() }
+    Message::Decide { transaction: txn(1, sequence), outcome, readers: Vec::new(), is_forgotten: false }
 }
 
 fn read_at(request: u64, snapshot: u64, wanted: Vec<Wanted>) -> Message {
@@ -374,7 +374,8 @@ fn readers_that_come_with_a_decision_count_at_once() {
     let mut shard = backup(|_| {});
     introduce(&mut shard);
     let readers = vec![(Key::from("oak"), at(5_000))];
-    let decides = Message::Decide { transaction: txn(9, 9), outcome: Outcome::Aborted, readers };
+    let decides =
+        Message::Decide { transaction: txn(9, 9), outcome: Outcome::Aborted, readers, is_forgotten: false };
     assert_eq!(shard.hears("4/r0", decides), NOTHING);
     assert_eq!(shard.hears("3/r0", prepare(1, 500, "oak=x", true)), ["3/r0 ← LOCAL-VOTE c1.1 @5001"]);
     assert_eq!(shard.hears("3/r0", prepare(2, 500, "elm=x", true)), ["3/r0 ← LOCAL-VOTE c1.2 @501"]);

@@ -138,7 +138,12 @@ fn a_prepared_transaction_is_only_noted_once_the_state_has_forgotten_it() {
     is_replaced(&mut shard, vec![bounds(Vec::new())]);
     assert_eq!((shard.machine.load(None), shard.machine.prepared()), (1, 0));
     // Its note ends with the word of the home.
-    let decides = Message::Decide { transaction: txn(1, 1), outcome: Outcome::Aborted, readers: Vec::new() };
+    let decides = Message::Decide {
+        transaction: txn(1, 1),
+        outcome: Outcome::Aborted,
+        readers: Vec::new(),
+        is_forgotten: false,
+    };
     shard.hears("3/r0", decides);
     assert_eq!(shard.machine.load(None), 0);
 }

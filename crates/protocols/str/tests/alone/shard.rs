@@ -48,11 +48,36 @@ fn here(sequence: u64, snapshot: u64, words: &str) -> Message {
 }
 
 fn decide(sequence: u64, outcome: Outcome) -> Message {
-    Message::Decide { transaction: txn(1, sequence), outcome, readers: Vec::new() }
+    Message::Decide { transaction: txn(1, sequence), outcome, readers: Vec::new(), is_forgotten: false }
 }
 
 fn read_at(request: u64, snapshot: u64, wanted: Vec<Wanted>) -> Message {
     Message::ReadAt { life: LIFE, request, snapshot: at(snapshot), wanted }
+}
+
+/// An inquiry may come to the home long after all shards have applied the commit.
+#[test]
+fn an_answer_that_nothing_is_remembered_changes_no_commit() {
+    let forgotten = |sequence| Message::Decide {
+        transaction: txn(1, sequence),
+        outcome: Outcome::Aborted,
+        readers: Vec::new(),
+        is_forgotten: true,
+    };
+    let mut shard = shard();
+    shard.hears("4/r0", prepare(1, 500, "oak=x"));
+    shard.hears("4/r0", prepare(2, 500, "elm=x"));
+    shard.logs();
+    assert_eq!(shard.hears("4/r0", decide(1, committed(900))), ["appends DECIDED c1.1 committed @900"]);
+    assert_eq!(shard.hears("4/r0", forgotten(1)), ["✗ it has ended here"], "it is on its way into the log");
+    shard.logs();
+    assert_eq!(shard.hears("4/r0", forgotten(1)), ["✗ it has ended here"]);
+    assert_eq!(shard.machine.outcome(txn(1, 1)), Some(committed(900)));
+    assert_eq!(
+        shard.hears("4/r0", forgotten(2)),
+        ["appends DECIDED c1.2 aborted"],
+        "a commit is forgotten later"
+    );
 }
 
 #[test]
@@ -165,7 +190,8 @@ fn a_proposal_is_above_those_who_have_read_what_is_overwritten() {
     // Those at its own node have said so with the decision.
     let readers = vec![(Key::from("iris"), at(5_000))];
     shard.logs();
-    let decides = Message::Decide { transaction: txn(1, 3), outcome: Outcome::Aborted, readers };
+    let decides =
+        Message::Decide { transaction: txn(1, 3), outcome: Outcome::Aborted, readers, is_forgotten: false };
     shard.hears("4/r0", decides);
     shard.logs();
     let told = shard.hears("4/r0", prepare(4, 600, "iris=y"));
@@ -530,6 +556,7 @@ fn a_state_that_replaces_another_one_has_all_of_it() {
         transaction: txn(1, 1),
         outcome: committed(900),
         readers: vec![(Key::from("oak"), at(950))],
+        is_forgotten: false,
     };
     shard.hears("4/r0", decides);
     shard.logs();

@@ -186,7 +186,7 @@ pub(crate) fn message(message: &Message) -> String {
         Message::Refused { transaction: id, refusal: why } => {
             format!("REFUSED {}: {}", transaction(*id), refusal(*why))
         }
-        Message::Decide { transaction: id, outcome: how, readers: all } => {
+        Message::Decide { transaction: id, outcome: how, readers: all, .. } => {
             format!("DECIDE {} {}{}", transaction(*id), outcome(*how), readers(all))
         }
         Message::Applied { transaction: id } => format!("APPLIED {}", transaction(*id)),

@@ -107,7 +107,12 @@ impl Hostile {
         let transaction = victim.id;
         self.liar.send_each(group, cluster, |liar| match liar.random.below(2) {
             0 => Message::Abort { transaction },
-            _ => Message::Decide { transaction, outcome: Outcome::Aborted, readers: vec![] },
+            _ => Message::Decide {
+                transaction,
+                outcome: Outcome::Aborted,
+                readers: vec![],
+                is_forgotten: false,
+            },
         });
     }
 

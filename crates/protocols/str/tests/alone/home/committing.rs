@@ -363,6 +363,15 @@ fn a_client_whose_clock_is_far_ahead_commits_nothing() {
         other => panic!("it is one: {other:?}"),
     };
     let mut home = Home::new();
+    let mut earlier = far(&home, 3);
+    if let Message::Commit { period, .. } = &mut earlier {
+        period.life = Life(period.life.0 + 1);
+    }
+    let told = home.hears("c1", earlier);
+    assert!(
+        told[0].contains("c1.3") && !told[0].contains("aborted"),
+        "an earlier life may have let it in: {told:?}"
+    );
     let refused = |sequence| format!("c1 ← c1.{sequence} aborted: the client's clock is ahead by 40000000");
     let message = far(&home, 1);
     assert_eq!(home.hears("c1", message), [refused(1)]);
