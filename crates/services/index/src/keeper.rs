@@ -80,7 +80,7 @@ impl Checks {
         self.unique.keys().chain(self.given_up.keys()).cloned().collect()
     }
 
-    /// The writes, given what these entries hold: an entry of another key stays.
+    /// The writes, given what these entries hold: an entry of another key stays as it is.
     ///
     /// # Errors
     /// An entry that would be written is of another key.
@@ -98,8 +98,11 @@ impl Checks {
             }
         }
         for (entry, key) in self.given_up.iter().filter(|(entry, _)| !self.unique.contains_key(*entry)) {
-            if found(entry).is_some_and(|holder| holder[..] != key[..]) {
-                self.writes.remove(entry);
+            let other = found(entry).filter(|holder| holder[..] != key[..]);
+            if other.is_some() {
+                // It is written as it is: where reads are not validated, the client that fills the index could otherwise give it to this key, as soon as the other one
+                // has given it up, and neither would be in the way of the other.
+                self.writes.insert(entry.clone(), other);
             }
         }
         Ok(self.writes)
@@ -350,12 +353,15 @@ mod tests {
         };
         assert_eq!(holds("k"), Ok(moved.writes.clone()), "the value of l was k's own");
         assert!(holds("m").is_err());
-        // A third key had the value before there was an index: its entry stays.
+        // A third key had the value before there was an index: its entry stays, and is written, so that the value is given to nobody meanwhile.
         let mut gives_up = Keeper::new(Arc::clone(&list));
         gives_up.write(key("k"), None).unwrap();
         let checks = gives_up.settle(&before).unwrap();
-        let given_up = |owner: Option<Value>| checks.clone().judge(&list, |_| owner.clone()).unwrap().len();
-        assert_eq!((given_up(None), given_up(value("k")), given_up(value("m"))), (2, 2, 1));
+        let entry = checks.given_up.keys().next().unwrap().clone();
+        for (owner, left) in [(None, None), (value("k"), None), (value("m"), value("m"))] {
+            let writes = checks.clone().judge(&list, |_| owner.clone()).unwrap();
+            assert_eq!(writes, BTreeMap::from([(key("k"), None), (entry.clone(), left)]));
+        }
         assert_eq!(moved.writes.values().filter(|value| value.is_none()).count(), 0);
         keeper.write(key("k"), json(1)).unwrap();
         let clash = keeper.settle(&before).unwrap();
