@@ -424,7 +424,13 @@ impl<P: Protocol, D: Driver<P>> Load<P, D> {
         }
         let Some(attempt) = D::concerns(&event) else { return };
         let Some(&at) = self.open.get(&TransactionId { attempt: 0, ..attempt }) else { return };
-        let Session { client, running: Some(running), .. } = &mut self.sessions[at] else { return };
+        let state = &mut self.sessions[at];
+        let now = state.attempt;
+        let Session { client, running: Some(running), .. } = state else { return };
+        if attempt.attempt != now {
+            // An attempt that has ended has nothing more to say, and another one is under way.
+            return;
+        }
         let progress =
             self.driver.on_event(running, event, &mut |command| self.world.command(*client, command));
         if matches!(progress, Progress::Committed { .. }) && self.driver.awaits_milestones() {
