@@ -119,7 +119,10 @@ impl Home {
             return outbox.send_unordered(from, Message::Recorded { transaction, outcome });
         }
         let lag = self.forgetting_lag();
-        let is_late = |known: ClockTime, leader: &Leading| leader.forgotten > known.saturating_add(lag);
+        // A commit that would be remembered is none that was forgotten. Of others nothing is entered anyway.
+        let is_late = |known: ClockTime, leader: &Leading| {
+            leader.forgotten > known.saturating_add(lag) && decision.remembered_until() >= leader.forgotten
+        };
         let leader = self.leader.as_ref();
         let decision = match forgotten.zip(leader).is_some_and(|(known, leader)| is_late(known, leader)) {
             true => self.abort_of(decision.transaction, decision.by, decision.remembered_until(), context),

@@ -354,9 +354,12 @@ fn a_decision_that_may_come_after_an_abort_that_is_forgotten_is_recorded_as_an_a
         ["appends RECORDED c1.3 committed @90000001"],
         "an abort that it has not heard of is still remembered"
     );
-    let expected = ["aborted", "aborted", "committed @90000001"].into_iter().zip(1..);
+    let copy = Message::Record { decision: decision(4, 1, committed(900)), forgotten: Some(at(0)) };
+    assert_eq!(home.hears("3/r1", copy), ["appends RECORDED c1.4 committed @900"], "it may have committed");
+    let expected = ["aborted", "aborted", "committed @90000001", "aborted"].into_iter().zip(1..);
     let expected = expected.map(|(outcome, sequence)| format!("3/r1 ← RECORDED c1.{sequence} {outcome}"));
     assert_eq!(home.logs(), Vec::from_iter(expected));
+    assert_eq!(home.hears("c5", inquire(4, 500)), ["c5 ← c1.4 is forgotten"], "nothing was entered");
 }
 
 /// Another machine has seen to it.
