@@ -44,6 +44,18 @@ pub struct Memory {
     pub stowed: usize,
 }
 
+impl Memory {
+    /// All of it.
+    pub const fn bytes(self) -> usize {
+        self.index + self.values
+    }
+}
+
+/// True if key spaces take an eighth more memory than they may. Nothing is added to them then.
+pub const fn is_exceeded(taken: usize, memory_bytes: usize) -> bool {
+    taken > memory_bytes.saturating_add(memory_bytes / 8)
+}
+
 /// The changing state of an attic, which a machine and its host share: at servers, on several threads one after the other.
 #[derive(Debug, Default)]
 pub struct Guarded<T>(Mutex<T>);
@@ -82,6 +94,14 @@ pub trait Attic: Debug + Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_eighth_beyond_the_memory_is_taken_before_anything_is_refused() {
+        let memory = Memory { index: 1_000, values: 125, stowed: 7 };
+        assert_eq!(memory.bytes(), 1_125);
+        assert_eq!([1_125, 1_126].map(|taken| is_exceeded(taken, 1_000)), [false, true]);
+        assert!(!is_exceeded(usize::MAX, usize::MAX) && is_exceeded(1, 0));
+    }
 
     #[test]
     fn a_place_leaves_two_bits_of_a_number_to_others() {

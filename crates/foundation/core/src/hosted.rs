@@ -308,14 +308,12 @@ pub struct Admission {
     pub prepares_for: Option<ClientId>,
     /// False if its transaction has only read, and takes next to no room.
     pub writes: bool,
-    /// False if its transaction has written nothing, or has only deleted.
-    pub adds: bool,
 }
 
 impl Admission {
     /// A message that is no prepare of a client that is counted.
     pub const fn of(urgency: Urgency) -> Self {
-        Admission { urgency, prepares_for: None, writes: true, adds: true }
+        Admission { urgency, prepares_for: None, writes: true }
     }
 }
 
@@ -354,7 +352,14 @@ pub trait HostedReplica: Machine {
     /// True if it has nothing of clients under way.
     fn is_idle(&self) -> bool;
 
-    /// The memory that its key space takes; none of a protocol that has no [`Attic`].
+    /// False if the transaction of a message of a client has written no value, or has only deleted: it is let in where memory is short. Asked for only
+    /// then, for it may have to be looked for.
+    fn adds(message: &Self::Message) -> bool {
+        let _ = message;
+        true
+    }
+
+    /// The memory that its key space takes; none of a protocol that does not count it. Asked for often.
     fn memory(&self) -> Option<Memory> {
         None
     }
@@ -513,6 +518,17 @@ pub trait HostedOnLog: LogMachine {
     fn is_awaited(&self, message: &Self::Message) -> bool {
         let _ = message;
         false
+    }
+
+    /// As [`HostedReplica::adds`].
+    fn adds(message: &Self::Message) -> bool {
+        let _ = message;
+        true
+    }
+
+    /// As [`HostedReplica::memory`].
+    fn memory(&self) -> Option<Memory> {
+        None
     }
 
     /// As [`HostedReplica::has_open`].

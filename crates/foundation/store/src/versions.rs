@@ -35,7 +35,7 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use quorate_core::attic::{Attic, Memory};
+use quorate_core::attic::{Attic, Memory, is_exceeded};
 use quorate_core::hash::{FixedHasher, FixedMap};
 use quorate_core::hosted::StoredVersion;
 use quorate_core::verify::{Digester, Item};
@@ -290,10 +290,8 @@ impl Versions {
 
     /// True if the key space takes an eighth more memory than it may, because keys alone do or because the attic takes no values.
     pub fn exceeds_memory(&self) -> bool {
-        let is_more = |attic: &Arc<dyn Attic>| {
-            let memory_bytes = attic.memory_bytes();
-            self.index_bytes + self.values.bytes() > memory_bytes.saturating_add(memory_bytes / 8)
-        };
+        let taken = self.index_bytes + self.values.bytes();
+        let is_more = |attic: &Arc<dyn Attic>| is_exceeded(taken, attic.memory_bytes());
         self.values.attic().is_some_and(is_more)
     }
 

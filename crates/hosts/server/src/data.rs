@@ -63,7 +63,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::system_keyspace;
 use crate::node::event_loop_of_keyspace;
-pub(crate) use attics::{Attics, ReplicaAttic};
+pub(crate) use attics::{Attics, MemoryShare, ReplicaAttic};
 use journal::JournalText;
 pub(crate) use memberships::Known;
 use memberships::Reliance;

@@ -25,6 +25,7 @@
 
 use std::fmt::Debug;
 
+use quorate_core::attic::Memory;
 use quorate_core::changes::{self, Retained, Retention};
 use quorate_core::hosted::NO_CHANGES;
 use quorate_core::landmark::FewKeys;
@@ -123,6 +124,17 @@ pub trait Application: Debug {
     fn keys_written(operation: &Value) -> FewKeys {
         let _ = operation;
         FewKeys::default()
+    }
+
+    /// False if an operation writes no value, or only deletes: it is let in where memory is short. Asked for only then.
+    fn adds(operation: &Value) -> bool {
+        let _ = operation;
+        true
+    }
+
+    /// The memory that its state takes, about; none if it does not count it. Asked for often.
+    fn memory(&self) -> Option<Memory> {
+        None
     }
 
     /// How much work operations have been so far that were run, read or prepared here, in units of its own. Only turns go by it, and no answer

@@ -1,5 +1,6 @@
 //! How a serializable keyspace's replicas are hosted.
 
+use quorate_core::attic::Memory;
 use quorate_core::changes::{self, Position};
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{Admission, Held, Holdings, HostedOnLog, Seat, StoredVersion, Urgency};
@@ -76,6 +77,17 @@ impl<A: Application> HostedOnLog for Replica<A> {
     /// what the other waits for, neither would come below its mark before it gives up waiting.
     fn is_awaited(&self, message: &Message) -> bool {
         matches!(message, Message::Request(request) if self.awaits(request.transaction))
+    }
+
+    fn adds(message: &Message) -> bool {
+        match message {
+            Message::Request(request) => A::adds(&request.operation),
+            _ => true,
+        }
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        self.application().memory()
     }
 
     fn landmark_received(message: &Message, own: ShardId) -> Option<Landmark> {

@@ -1,5 +1,6 @@
 //! How replicas of STR are hosted.
 
+use quorate_core::attic::Memory;
 use quorate_core::changes::{self, Position};
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
@@ -107,6 +108,21 @@ impl HostedOnLog for Replica {
                 Admission { prepares_for: Some(transaction.client), ..Admission::of(Urgency::Prepare) }
             }
             _ => Admission::of(Urgency::Always),
+        }
+    }
+
+    fn adds(message: &Message) -> bool {
+        match message {
+            Message::Commit { writes, .. } => writes.iter().any(|write| write.value.is_some()),
+            _ => true,
+        }
+    }
+
+    /// A home holds no keys, and lets in what its clients write elsewhere.
+    fn memory(&self) -> Option<Memory> {
+        match self {
+            Replica::Shard(shard) => Some(shard.versions().memory()),
+            Replica::Home(_) => Some(Memory::default()),
         }
     }
 

@@ -58,6 +58,15 @@ impl HostedReplica for Replica {
         self.prepared().is_empty()
     }
 
+    fn adds(message: &Message) -> bool {
+        match message {
+            Message::Ir(Ir::ProposeConsensus { operation, .. }) => {
+                operation.transaction.writes.iter().any(|write| write.value.is_some())
+            }
+            _ => true,
+        }
+    }
+
     fn memory(&self) -> Option<Memory> {
         Some(self.versions().memory())
     }
@@ -111,7 +120,6 @@ impl HostedReplica for Replica {
                 urgency: Urgency::Prepare,
                 prepares_for: Some(id.transaction.client),
                 writes: !operation.transaction.writes.is_empty(),
-                adds: operation.transaction.writes.iter().any(|write| write.value.is_some()),
             },
             _ => Admission::of(Urgency::Always),
         }

@@ -211,9 +211,10 @@ fn a_prepare_that_may_be_refused_says_for_whom_and_whether_it_writes_and_adds_va
     let admission = |transaction: Arc<Transaction>| {
         let operation = Prepare { transaction, timestamp: at(5), first: None };
         let id = OperationId { transaction: id(1), number: 1 };
-        let admission = Replica::admission(&Message::Ir(Ir::ProposeConsensus { id, operation }));
+        let message = Message::Ir(Ir::ProposeConsensus { id, operation });
+        let admission = Replica::admission(&message);
         assert_eq!((admission.urgency, admission.prepares_for), (Urgency::Prepare, Some(CLIENT)));
-        (admission.writes, admission.adds)
+        (admission.writes, <Replica as HostedReplica>::adds(&message))
     };
     let of_two = |first: Option<&str>, second: Option<&str>| {
         let writes =

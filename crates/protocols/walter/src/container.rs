@@ -18,6 +18,7 @@
 
 use quorate_core::Key;
 
+use crate::register::Content;
 use crate::vector::LocalSite;
 
 /// Where the objects of a container are.
@@ -29,6 +30,12 @@ pub struct Container {
     pub replicas: Replicas,
     /// True if a client has said where it is to be, so that it moves no more by itself.
     pub stays: bool,
+}
+
+impl Content for Container {
+    fn bytes(&self) -> usize {
+        self.replicas.sites.len() * size_of::<LocalSite>()
+    }
 }
 
 /// The local sites that hold the values of some objects.

@@ -18,6 +18,8 @@ pub(crate) struct CountingSet {
     elements: BTreeMap<Key, Counted>,
     /// The later changes in the order in which they took effect here, which differs between sites; those of one transaction ascend by element.
     changes: Vec<Change>,
+    /// The bytes of the elements, in either.
+    bytes: usize,
 }
 
 /// An element.
@@ -221,6 +223,7 @@ impl CountingSet {
     ///
     /// A transaction changes a count by no more than an `i32` holds, so no count that fewer than 2^32 transactions have changed overflows.
     pub(crate) fn add(&mut self, version: VersionNumber, element: Key, by: i32) {
+        self.bytes += if self.elements.contains_key(&element) { 0 } else { element.len() };
         let later = &mut self.elements.entry(element.clone()).or_default().later;
         // Most transactions change an element once, and few change many of a set: from the back it is found at once.
         let theirs = self.changes.iter().rev().take_while(|change| change.version == version);
@@ -234,6 +237,7 @@ impl CountingSet {
             }
             None => {
                 later.add(version, by);
+                self.bytes += element.len();
                 self.changes.insert(at, Change { version, element, by });
             }
         }
@@ -241,7 +245,23 @@ impl CountingSet {
 
     /// Begins an element at this count, which the floor reads.
     pub(crate) fn set_base(&mut self, element: Key, count: i64) {
+        self.bytes += if self.elements.contains_key(&element) { 0 } else { element.len() };
         self.elements.entry(element).or_default().base = count;
+    }
+
+    /// The bytes of memory that it takes, about.
+    pub(crate) fn memory(&self) -> usize {
+        const ELEMENT: usize = size_of::<(Key, Counted)>() * 3 / 2;
+        // It is known in its element, too.
+        const CHANGE: usize = (size_of::<Change>() + size_of::<Running>()) * 3 / 2;
+        self.elements.len() * ELEMENT + self.changes.len() * CHANGE + self.bytes
+    }
+
+    /// The bytes of the elements, counted anew.
+    #[cfg(test)]
+    pub(crate) fn counted_bytes(&self) -> (usize, usize) {
+        let elements = self.elements.keys().chain(self.changes.iter().map(|change| &change.element));
+        (self.bytes, elements.map(|element| element.len()).sum())
     }
 
     /// How many counts and changes there are, and how many bytes their elements have.
@@ -291,6 +311,7 @@ impl CountingSet {
         let below = self.changes.extract_if(.., |change| floor.includes(change.version));
         let mut changed: Vec<Key> = below.map(|change| change.element).collect();
         let folded = changed.len();
+        self.bytes -= changed.iter().map(|element| element.len()).sum::<usize>();
         changed.sort_unstable();
         changed.dedup();
         for element in changed {
@@ -298,6 +319,7 @@ impl CountingSet {
             counted.base += counted.later.fold(floor);
             if counted.is_empty() {
                 self.elements.remove(&element);
+                self.bytes -= element.len();
             }
         }
         folded
@@ -332,13 +354,18 @@ impl CountingSet {
 
     /// Drops the changes of transactions that were abandoned. Gives how many these were.
     pub(crate) fn discard(&mut self, is_abandoned: impl Fn(VersionNumber) -> bool) -> usize {
-        let before = self.changes.len();
-        self.changes.retain(|change| !is_abandoned(change.version));
-        self.elements.retain(|_, counted| {
+        let CountingSet { elements, changes, bytes } = self;
+        let before = changes.len();
+        let keeps = |element: &Key, is_kept: bool, bytes: &mut usize| {
+            *bytes -= if is_kept { 0 } else { element.len() };
+            is_kept
+        };
+        changes.retain(|change| keeps(&change.element, !is_abandoned(change.version), bytes));
+        elements.retain(|element, counted| {
             counted.later.discard(&is_abandoned);
-            !counted.is_empty()
+            keeps(element, !counted.is_empty(), bytes)
         });
-        before - self.changes.len()
+        before - changes.len()
     }
 
     /// True if nothing is known of it, as of one that was never changed.

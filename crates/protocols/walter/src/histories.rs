@@ -17,6 +17,7 @@ mod replicas;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::{Bound, RangeBounds};
 
+use quorate_core::attic::Memory;
 use quorate_core::command::End;
 use quorate_core::counter::{self, is_counter};
 use quorate_core::hash::FixedMap;
@@ -181,6 +182,33 @@ pub struct Histories {
     given_up: BTreeSet<Key>,
     /// Those of them whose objects are still here.
     leaving: BTreeSet<Key>,
+    taken: Taken,
+}
+
+/// The parts of the memory that objects take which their numbers do not tell, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Taken {
+    /// Of the keys of registers and sets.
+    keys: usize,
+    /// How many versions registers have.
+    versions: usize,
+    /// Of their values.
+    values: usize,
+    /// Of the contents of sets.
+    sets: usize,
+}
+
+impl Taken {
+    /// A register has changed.
+    fn replace_register(&mut self, before: (usize, usize), after: (usize, usize)) {
+        self.versions = self.versions + after.0 - before.0;
+        self.values = self.values + after.1 - before.1;
+    }
+
+    /// A set has.
+    fn replace_set(&mut self, before: usize, after: usize) {
+        self.sets = self.sets + after - before;
+    }
 }
 
 /// An object, and whether it waits to be folded.
@@ -254,30 +282,42 @@ impl Histories {
         if version.site != self.site && !self.holds(set, &self.floor) {
             return;
         }
-        let kept = self.sets.entry(set.clone()).or_default();
-        kept.object.add(version, element, by);
-        if !std::mem::replace(&mut kept.is_queued, true) {
+        self.change_set(set, |object| object.add(version, element, by));
+        if let Some(kept) = self.sets.get_mut(set)
+            && !std::mem::replace(&mut kept.is_queued, true)
+        {
             self.foldable.push_back((Kind::Set, set.clone()));
         }
     }
 
-    fn write(&mut self, version: VersionNumber, key: &Key, value: Option<Value>) {
+    fn change_set(&mut self, set: &Key, change: impl FnOnce(&mut CountingSet)) {
+        let kept = self.sets.entry(set.clone()).or_default();
+        self.taken.keys += if kept.object.is_empty() { set.len() } else { 0 };
+        let before = kept.object.memory();
+        change(&mut kept.object);
+        self.taken.replace_set(before, kept.object.memory());
+    }
+
+    fn change_register(&mut self, key: &Key, change: impl FnOnce(&mut Register)) -> bool {
         let kept = self.registers.entry(key.clone()).or_default();
         if kept.object.is_empty() {
             self.ordered.insert(key.clone());
+            self.taken.keys += key.len();
         }
-        kept.object.write(version, value);
-        let is_foldable = kept.object.is_foldable();
+        let before = kept.object.size();
+        change(&mut kept.object);
+        self.taken.replace_register(before, kept.object.size());
+        kept.object.is_foldable()
+    }
+
+    fn write(&mut self, version: VersionNumber, key: &Key, value: Option<Value>) {
+        let is_foldable = self.change_register(key, |object| object.write(version, value));
         self.queue_register(key, is_foldable);
     }
 
     /// A register was written, and its value is at other sites.
     fn note(&mut self, version: VersionNumber, key: &Key) {
-        let kept = self.registers.entry(key.clone()).or_default();
-        if kept.object.is_empty() {
-            self.ordered.insert(key.clone());
-        }
-        kept.object.note(version);
+        self.change_register(key, |object| object.note(version));
         self.queue_register(key, true);
     }
 
@@ -450,10 +490,22 @@ impl Histories {
         }
         for Count { set, element, count } in base.counts {
             if histories.holds(&set, &histories.floor) {
-                histories.sets.entry(set).or_default().object.set_base(element, count);
+                histories.change_set(&set, |object| object.set_base(element, count));
             }
         }
         histories
+    }
+
+    /// The memory that all objects take, about. Containers are few.
+    pub fn memory(&self) -> Memory {
+        // In a table and in order, each with the room that it keeps.
+        const REGISTER: usize = (size_of::<(Key, Box<Kept<Register>>)>() + size_of::<Key>()) * 3 / 2
+            + size_of::<Kept<Register>>();
+        const SET: usize = size_of::<(Key, Kept<CountingSet>)>() * 3 / 2;
+        const VERSION: usize = size_of::<Written>();
+        let Taken { keys, versions, values, sets } = self.taken;
+        let index = self.registers.len() * REGISTER + self.sets.len() * SET + versions * VERSION + keys;
+        Memory { index, values: values + sets, stowed: 0 }
     }
 
     /// How many versions of registers, changes of sets and counts are kept, and about how many bytes they have.
@@ -461,7 +513,7 @@ impl Histories {
         let mut size = (0, 0);
         for key in &self.ordered {
             let (count, bytes) = self.register(key).map_or((0, 0), Register::size);
-            size = (size.0 + count, size.1 + bytes + (count * key.len()) as u64);
+            size = (size.0 + count, size.1 + (bytes + count * key.len()) as u64);
         }
         for (set, kept) in &self.sets {
             let (count, bytes) = kept.object.size();
@@ -532,28 +584,34 @@ impl Histories {
         match kind {
             Kind::Register => {
                 let Some(kept) = self.registers.get_mut(key.as_slice()) else { return false };
+                let before = kept.object.size();
                 match is_held {
                     true => _ = kept.object.fold(&self.floor),
                     false => kept.object.give_up(&self.floor),
                 }
+                self.taken.replace_register(before, kept.object.size());
                 kept.is_queued = !kept.object.is_empty() && (kept.object.is_foldable() || !is_held);
                 let is_queued = kept.is_queued;
                 if kept.object.is_empty() {
                     self.registers.remove(key.as_slice());
                     self.ordered.remove(key);
+                    self.taken.keys -= key.len();
                 }
                 is_queued
             }
             Kind::Set => {
                 let Some(kept) = self.sets.get_mut(key) else { return false };
+                let before = kept.object.memory();
                 match is_held {
                     true => _ = kept.object.fold(&self.floor),
                     false => kept.object.give_up(&self.floor, self.site),
                 }
+                self.taken.replace_set(before, kept.object.memory());
                 kept.is_queued = kept.object.is_foldable();
                 let is_queued = kept.is_queued;
                 if kept.object.is_empty() {
                     self.sets.remove(key);
+                    self.taken.keys -= key.len();
                 }
                 is_queued
             }
@@ -580,19 +638,26 @@ impl Histories {
         );
         let is_abandoned = |version: VersionNumber| version.site == last.site && version.seqno > last.seqno;
         let mut emptied = Vec::new();
+        let taken = &mut self.taken;
         for key in &self.ordered {
             if let Some(kept) = self.registers.get_mut(key.as_slice()) {
+                let before = kept.object.size();
                 kept.object.discard(is_abandoned);
+                taken.replace_register(before, kept.object.size());
                 emptied.extend(kept.object.is_empty().then(|| key.clone()));
             }
         }
         for key in emptied {
             self.registers.remove(key.as_slice());
             self.ordered.remove(&key);
+            taken.keys -= key.len();
         }
         // Any order: what becomes of a set concerns no other.
-        self.sets.retain(|_, kept| {
+        self.sets.retain(|set, kept| {
+            let before = kept.object.memory();
             kept.object.discard(is_abandoned);
+            taken.replace_set(before, kept.object.memory());
+            taken.keys -= if kept.object.is_empty() { set.len() } else { 0 };
             !kept.object.is_empty()
         });
         self.containers.retain(|_, kept| {

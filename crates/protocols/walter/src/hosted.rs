@@ -1,5 +1,6 @@
 //! How replicas of Walter are hosted.
 
+use quorate_core::attic::Memory;
 use quorate_core::changes::{self, Position};
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
@@ -10,6 +11,7 @@ use quorate_core::topology::SiteChanges;
 use quorate_core::{ClientId, ClockTime, Groups, Instant, ShardId, Timestamp, TransactionId};
 
 use crate::config::ReplicaConfig;
+use crate::histories::Update;
 use crate::landmarks;
 use crate::message::{Ending, Message};
 use crate::replica::{Replica, ReplicaCommand, ReplicaEvent};
@@ -91,6 +93,20 @@ impl HostedOnLog for Replica {
             Message::Commit { .. } => Admission::of(Urgency::Prepare),
             _ => Admission::of(Urgency::Always),
         }
+    }
+
+    /// A counting set takes room for whatever is done to it.
+    fn adds(message: &Message) -> bool {
+        match message {
+            Message::Commit { updates, .. } => {
+                updates.iter().any(|update| !matches!(update, Update::Write { value: None, .. }))
+            }
+            _ => true,
+        }
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        Some(self.histories().memory())
     }
 
     fn landmark_received(message: &Message, _: ShardId) -> Option<Landmark> {

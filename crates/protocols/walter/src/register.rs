@@ -22,20 +22,43 @@ pub struct Written<T = Value> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Register<T = Value> {
     versions: Vec<Written<T>>,
+    /// The bytes of their values.
+    bytes: usize,
+}
+
+/// A content of registers.
+pub(crate) trait Content {
+    /// How many bytes it has.
+    fn bytes(&self) -> usize;
+}
+
+impl Content for Value {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+fn bytes_of<T: Content>(written: &Written<T>) -> usize {
+    written.value.as_ref().map_or(0, Content::bytes)
 }
 
 impl<T> Default for Register<T> {
     fn default() -> Self {
-        Register { versions: Vec::new() }
+        Register { versions: Vec::new(), bytes: 0 }
     }
 }
 
-impl<T> Register<T> {
+impl<T: Content> Register<T> {
     /// Appends a version. A transaction that writes the register several times has written what it wrote last.
     pub(crate) fn write(&mut self, version: VersionNumber, value: Option<T>) {
+        let written = Written { version, value, is_elsewhere: false };
+        self.bytes += bytes_of(&written);
         match self.versions.last_mut().filter(|last| last.version == version) {
-            Some(last) => last.value = value,
-            None => self.versions.push(Written { version, value, is_elsewhere: false }),
+            Some(last) => {
+                self.bytes -= bytes_of(last);
+                last.value = written.value;
+            }
+            None => self.versions.push(written),
         }
     }
 
@@ -67,21 +90,23 @@ impl<T> Register<T> {
         };
         let destroys = self.versions[newest].value.is_none() && !self.versions[newest].is_elsewhere;
         let superfluous = if destroys { newest + 1 } else { newest };
-        self.versions.drain(..superfluous);
+        self.bytes -= self.versions.drain(..superfluous).map(|dropped| bytes_of(&dropped)).sum::<usize>();
         superfluous
     }
 
     /// Drops the versions that the floor includes: the site gives its copy up, or never had one. No snapshot that can be read lacks them, so nothing that
     /// is written is concurrent with them.
     pub(crate) fn give_up(&mut self, floor: &Vector) {
-        self.versions.retain(|known| !floor.includes(known.version));
+        self.discard(|version| floor.includes(version));
     }
 
     /// Drops the versions of transactions that were abandoned. Gives how many there were.
     pub(crate) fn discard(&mut self, is_abandoned: impl Fn(VersionNumber) -> bool) -> usize {
-        let before = self.versions.len();
-        self.versions.retain(|known| !is_abandoned(known.version));
-        before - self.versions.len()
+        let dropped = self.versions.extract_if(.., |known| is_abandoned(known.version));
+        let (number, bytes) =
+            dropped.fold((0, 0), |(number, bytes), dropped| (number + 1, bytes + bytes_of(&dropped)));
+        self.bytes -= bytes;
+        number
     }
 
     /// True if nothing is known of it, as of one that was never written.
@@ -95,11 +120,10 @@ impl<T> Register<T> {
     }
 }
 
-impl Register {
+impl<T> Register<T> {
     /// How many versions there are, and how many bytes their values have.
-    pub(crate) fn size(&self) -> (usize, u64) {
-        let bytes = |known: &Written| known.value.as_ref().map_or(0, |value| value.len() as u64);
-        (self.versions.len(), self.versions.iter().map(bytes).sum())
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.versions.len(), self.bytes)
     }
 }
 

@@ -84,6 +84,13 @@ pub trait Procedure {
         Footprint::Everything
     }
 
+    /// True if a call with these arguments leaves no more behind than was there: it only reads, deletes, or changes what is small. Such calls are let in where
+    /// memory is short.
+    fn frees(&self, arguments: &[u8]) -> bool {
+        let _ = arguments;
+        false
+    }
+
     /// The keys and ranges that a call with these arguments reads for certain, as far as the arguments name them. A client that runs the procedure over
     /// what it has [`fetched`] begins with these; a call finds out the others.
     fn named(&self, arguments: &[u8]) -> Needs {

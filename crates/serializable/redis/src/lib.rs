@@ -117,6 +117,12 @@ impl Procedure for Commands {
         Ok(Ended::Done(answer.encode()))
     }
 
+    fn frees(&self, arguments: &[u8]) -> bool {
+        let Ok(request) = Request::decode(arguments) else { return true };
+        let mut commands = request.commands.iter().filter_map(|words| find(words.first()?));
+        commands.all(|command| command.frees())
+    }
+
     fn footprint(&self, arguments: &[u8]) -> Footprint {
         let Ok(request) = Request::decode(arguments) else { return Footprint::Everything };
         let mut slots: Vec<u16> = request.watched.iter().map(|(key, _)| slot_of(key)).collect();

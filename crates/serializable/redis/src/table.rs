@@ -34,6 +34,46 @@ impl Command {
         }
     }
 
+    /// True if it leaves no more behind than was there, so that it is carried out where memory is short: the commands that Redis does not refuse then.
+    pub fn frees(&self) -> bool {
+        self.access == Access::Read
+            || matches!(
+                self.name,
+                "del"
+                    | "unlink"
+                    | "getdel"
+                    | "rename"
+                    | "renamenx"
+                    | "\0sweep"
+                    | "flushall"
+                    | "flushdb"
+                    | "expire"
+                    | "pexpire"
+                    | "expireat"
+                    | "pexpireat"
+                    | "persist"
+                    | "lpop"
+                    | "rpop"
+                    | "lmpop"
+                    | "lrem"
+                    | "ltrim"
+                    | "hdel"
+                    | "srem"
+                    | "smove"
+                    | "spop"
+                    | "zrem"
+                    | "zpopmin"
+                    | "zpopmax"
+                    | "zmpop"
+                    | "zremrangebyrank"
+                    | "zremrangebyscore"
+                    | "zremrangebylex"
+                    | "xdel"
+                    | "xtrim"
+                    | "xack"
+            )
+    }
+
     /// True if it concerns one key, and reads and writes a few records at most: other commands may well wait for it.
     pub fn is_brief(&self) -> bool {
         let is_brief = matches!(
@@ -491,6 +531,30 @@ commands! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Commands, Request};
+    use quorate_procedure::Procedure;
+
+    #[test]
+    fn what_deletes_or_only_reads_is_carried_out_where_memory_is_short() {
+        let frees: Vec<_> = COMMANDS.iter().filter(|command| command.frees()).collect();
+        assert!(
+            frees.iter().filter(|command| command.access == Access::Write).count() == 32,
+            "a name is wrong"
+        );
+        for (words, is_free) in [
+            (&["get"][..], true),
+            (&["DEL"], true),
+            (&["del", "hdel", "mget"], true),
+            (&["del", "set"], false),
+            (&["append"], false),
+            (&["nothing"], true),
+        ] {
+            let commands = words.iter().map(|name| vec![name.as_bytes(), b"a"]).collect();
+            let request = Request { commands, ..Request::default() };
+            assert_eq!(Commands.frees(&request.encode()), is_free, "{words:?}");
+        }
+        assert!(Commands.frees(b"no request"), "it is refused with a reason");
+    }
 
     #[test]
     fn commands_are_found_by_name_and_know_their_keys() {

@@ -7,5 +7,6 @@ mod divide;
 mod frozen;
 mod golden;
 mod library;
+mod memory;
 mod model;
 mod sandboxed;

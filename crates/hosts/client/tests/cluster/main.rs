@@ -18,6 +18,7 @@ mod keyspace_options;
 mod keyspaces;
 mod losses;
 mod membership;
+mod memory;
 mod outcomes;
 mod parallel_snapshot;
 mod procedures;

@@ -1,12 +1,15 @@
-//! Where the replicas of a node keep values that do not fit into memory ([`quorate_core::attic`]): a file for each, in one directory that is
-//! emptied at each start.
+//! The memory of a node for the key spaces of its replicas, and where replicas keep values that do not fit into it
+//! ([`quorate_core::attic`]): a file for each, in one directory that is emptied at each start.
+//!
+//! Of some protocols everything stays in memory. Their replicas say how much they take, and what they leave is for those that have attics, the same for each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use quorate_core::ReplicaId;
-use quorate_core::attic::Attic;
+use quorate_core::attic::{Attic, is_exceeded};
 use quorate_storage::{AtticBounds, AtticStatus, Directory, FileAttic, Files};
 
 use super::DataError;
@@ -27,10 +30,19 @@ struct Shared {
     directory: Files,
     /// The bytes of memory for the key spaces of all replicas.
     memory_bytes: usize,
-    /// How many replicas share it.
+    /// The bytes that replicas without attics take of it.
+    taken: AtomicUsize,
+    /// How many replicas with attics share the rest.
     replicas: Mutex<usize>,
     /// Of each.
     bounds: Arc<AtticBounds>,
+}
+
+/// The part of a replica without an attic in the memory of its node.
+#[derive(Debug)]
+pub(crate) struct MemoryShare {
+    taken: AtomicUsize,
+    attics: Attics,
 }
 
 /// The attic of a replica that runs here.
@@ -49,6 +61,7 @@ impl Attics {
         let shared = Shared {
             directory: Files::unsynced(&path),
             memory_bytes: usize::try_from(memory_bytes).unwrap_or(usize::MAX),
+            taken: AtomicUsize::new(0),
             replicas: Mutex::new(0),
             bounds: Arc::default(),
         };
@@ -77,16 +90,54 @@ impl Attics {
         Ok(ReplicaAttic { attic, name, attics: self.clone() })
     }
 
+    /// The part of a replica whose values all stay in memory. It takes nothing yet.
+    pub(crate) fn share(&self) -> MemoryShare {
+        MemoryShare { taken: AtomicUsize::new(0), attics: self.clone() }
+    }
+
+    /// The problem with the memory that replicas without attics take, if there is one, in words.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let Shared { memory_bytes, taken, .. } = &*self.0;
+        let taken = taken.load(Ordering::Relaxed);
+        is_exceeded(taken, *memory_bytes).then(|| {
+            format!(
+                "the keyspaces that keep all values in memory take {} MiB of it on this node and may take {} MiB; writes are refused until something is deleted, \
+                 or memory_bytes is raised and the node is restarted",
+                taken >> 20,
+                memory_bytes >> 20
+            )
+        })
+    }
+
     /// Whether there is so little room that files must not grow.
     pub(crate) fn set_full(&self, is_full: bool) {
         self.0.bounds.set_full(is_full);
     }
 
     fn count(&self, change: impl FnOnce(usize) -> usize) {
-        let Shared { memory_bytes, bounds, replicas, .. } = &*self.0;
+        let Shared { memory_bytes, taken, bounds, replicas, .. } = &*self.0;
         let mut replicas = replicas.lock().unwrap_or_else(PoisonError::into_inner);
         *replicas = change(*replicas);
-        bounds.set_memory_bytes(memory_bytes / (*replicas).max(1));
+        let left = memory_bytes.saturating_sub(taken.load(Ordering::Relaxed));
+        bounds.set_memory_bytes(left / (*replicas).max(1));
+    }
+}
+
+impl MemoryShare {
+    /// The key space of the replica takes so many bytes now. True if those without attics take more together than all may.
+    pub(crate) fn exceeds_with(&self, taken: usize) -> bool {
+        let before = self.taken.swap(taken, Ordering::Relaxed);
+        if before != taken {
+            self.attics.0.taken.fetch_add(taken.wrapping_sub(before), Ordering::Relaxed);
+            self.attics.count(|replicas| replicas);
+        }
+        is_exceeded(self.attics.0.taken.load(Ordering::Relaxed), self.attics.0.memory_bytes)
+    }
+}
+
+impl Drop for MemoryShare {
+    fn drop(&mut self) {
+        self.exceeds_with(0);
     }
 }
 
@@ -143,6 +194,24 @@ mod tests {
 
     fn replica(shard: u32) -> ReplicaId {
         ReplicaId { shard: ShardId(shard), index: ReplicaIndex(0) }
+    }
+
+    #[test]
+    fn what_stays_in_memory_is_taken_from_what_the_others_share() {
+        let directory = tempfile::tempdir().unwrap();
+        let attics = Attics::open(directory.path(), 4_000_000).unwrap();
+        let with_attic = attics.create(replica(1)).unwrap();
+        let (one, other) = (attics.share(), attics.share());
+        assert!(!one.exceeds_with(1_000_000) && !other.exceeds_with(2_000_000));
+        assert_eq!((with_attic.memory_bytes(), attics.problem()), (1_000_000, None));
+        assert!(other.exceeds_with(3_600_000), "both together count");
+        assert!(one.exceeds_with(1_000_000), "whichever is asked");
+        assert_eq!(with_attic.memory_bytes(), 0);
+        let problem = attics.problem().unwrap();
+        assert!(problem.contains("take 4 MiB") && problem.contains("may take 3 MiB"), "{problem}");
+        drop(other);
+        assert!(!one.exceeds_with(1_000_001));
+        assert_eq!((with_attic.memory_bytes(), attics.problem()), (2_999_999, None));
     }
 
     #[test]

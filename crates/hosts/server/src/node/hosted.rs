@@ -26,7 +26,7 @@ use super::routes::Outgoing;
 use super::served::{self, Served};
 use super::status::MemoryStatus;
 use super::traffic::Traffic;
-use crate::data::{DataDirectory, Placement, ReplicaAttic};
+use crate::data::{Attics, DataDirectory, MemoryShare, Placement, ReplicaAttic};
 
 /// A replica that this node is to host.
 pub(crate) struct Hosted {
@@ -219,6 +219,8 @@ pub(super) struct Running<M: Served> {
     log: Option<ReplicaLog>,
     /// Where it keeps values that do not fit into memory.
     attic: Option<ReplicaAttic>,
+    /// Its part in the memory of the node, if that is bounded and all its values stay there.
+    share: Option<MemoryShare>,
     /// How many records it has emitted since this process started.
     records: u64,
     /// How many transactions it had seen committed and aborted when this process started.
@@ -345,6 +347,7 @@ impl<M: Served> Running<M> {
         let attic = data.attics().filter(|_| M::KEEPS_VALUES_IN_ATTICS).map(|attics| attics.create(id));
         let attic = attic.transpose()?;
         seat.attic = attic.as_ref().map(ReplicaAttic::for_machine);
+        let share = data.attics().filter(|_| !M::KEEPS_VALUES_IN_ATTICS).map(Attics::share);
         let config = M::seated(config, &seat);
         let machine = match contents {
             None => replay::rebuild::<M>(config, asleep),
@@ -365,6 +368,7 @@ impl<M: Served> Running<M> {
             driver,
             log,
             attic,
+            share,
             records: 0,
             before,
             news: None,
@@ -592,11 +596,14 @@ impl<M: Served> Runs for Running<M> {
     }
 
     fn exceeds_memory(&self) -> bool {
-        self.driver.machine().exceeds_memory()
+        let machine = self.driver.machine();
+        let share = self.share.as_ref().zip(machine.memory());
+        machine.exceeds_memory() || share.is_some_and(|(share, memory)| share.exceeds_with(memory.bytes()))
     }
 
     fn memory(&self) -> Option<MemoryStatus> {
         let memory = self.driver.machine().memory()?;
+        self.share.iter().for_each(|share| _ = share.exceeds_with(memory.bytes()));
         Some(MemoryStatus::new(memory, self.attic.as_ref()))
     }
 

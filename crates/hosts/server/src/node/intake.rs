@@ -24,7 +24,7 @@ impl Node {
         let Some(remote) = turn.remote(link) else { return Ok(()) };
         match (remote.identity, envelope.from) {
             (Peer::Client(client), Address::Client(sender)) if client == sender => {
-                let Admission { urgency, prepares_for, writes, adds } = served::admission(&envelope.message);
+                let Admission { urgency, prepares_for, writes } = served::admission(&envelope.message);
                 if let Some(owner) = prepares_for
                     && owner != client
                 {
@@ -41,7 +41,7 @@ impl Node {
                 }
                 let (event_loop, queued_bytes) = (self.event_loop(), turn.queued_bytes());
                 self.on_asked(
-                    Asked { envelope, client, urgency, writes, adds, event_loop, link, queued_bytes },
+                    Asked { envelope, client, urgency, writes, event_loop, link, queued_bytes },
                     turn,
                 );
                 return Ok(());
@@ -71,7 +71,7 @@ impl Node {
             }
             return;
         }
-        let Asked { ref envelope, client, urgency, writes, adds, event_loop, link, queued_bytes } = asked;
+        let Asked { ref envelope, client, urgency, writes, event_loop, link, queued_bytes } = asked;
         if let Address::Replica(id) = envelope.to
             && self.is_dropped(id)
         {
@@ -91,7 +91,7 @@ impl Node {
             true => Some(Cause::All),
             false => {
                 let queued_bytes = queued_bytes.max(turn.queued_bytes());
-                self.cause_to_refuse((urgency, adds), client, envelope, queued_bytes)
+                self.cause_to_refuse(urgency, client, envelope, queued_bytes)
             }
         };
         match cause {
@@ -156,7 +156,7 @@ impl Node {
     /// Why a message of a client is not taken in, if it is not.
     pub(super) fn cause_to_refuse(
         &mut self,
-        (urgency, adds): (Urgency, bool),
+        urgency: Urgency,
         client: ClientId,
         envelope: &Envelope,
         queued_bytes: usize,
@@ -172,7 +172,7 @@ impl Node {
             client_prepared: running.load(Some(client)),
             log_lag_bytes: running.facts().log_lag_bytes,
             is_administration: id.shard == SYSTEM_SHARD,
-            exceeds_memory: adds && running.exceeds_memory(),
+            exceeds_memory: running.exceeds_memory() && served::adds(&envelope.message),
         };
         let cause = load.refuses(urgency, &self.config.limits.marks())?;
         (!running.is_awaited(&envelope.message)).then_some(cause)

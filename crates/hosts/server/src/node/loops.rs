@@ -97,8 +97,6 @@ pub(crate) struct Asked {
     pub(crate) urgency: Urgency,
     /// True if it begins writes.
     pub(crate) writes: bool,
-    /// True if it begins writes of values.
-    pub(crate) adds: bool,
     /// Where it has arrived: the event loop, its connection there, and how much waits to be sent there, in bytes.
     pub(crate) event_loop: u16,
     pub(crate) link: LinkId,

@@ -365,6 +365,15 @@ impl Node {
         self.turns += 1;
         if now.saturating_since(self.cpu_time_at) >= CPU_TIME_INTERVAL {
             (self.cpu_time, self.cpu_time_at) = (process::cpu_time_of_thread(), now);
+            self.note_memory();
+        }
+    }
+
+    /// Notes how much memory replicas take, if it is bounded. Some are told by other replicas alone what to add, and hear no client.
+    fn note_memory(&mut self) {
+        if self.data.attics().is_some() {
+            let running = self.replicas.values_mut().filter_map(Hosted::running);
+            running.for_each(|running| _ = running.exceeds_memory());
         }
     }
 

@@ -141,3 +141,16 @@ pub(super) fn admission(message: &ProtocolMessage) -> Admission {
         ProtocolMessage::QwStore(message) => QwStore::admission(message),
     }
 }
+
+/// False if the transaction of a message of a client has written no value, or has only deleted.
+pub(super) fn adds(message: &ProtocolMessage) -> bool {
+    match message {
+        ProtocolMessage::Tapir(message) => Tapir::adds(message),
+        ProtocolMessage::Granola(message) => Member::<Serializable>::adds(message),
+        ProtocolMessage::Walter(message) => Member::<Walter>::adds(message),
+        ProtocolMessage::Str(message) => Member::<Str>::adds(message),
+        ProtocolMessage::Configuration(message) => Member::<Configuration>::adds(message),
+        ProtocolMessage::Baseline(message) => Member::<Baseline>::adds(message),
+        ProtocolMessage::QwStore(message) => QwStore::adds(message),
+    }
+}

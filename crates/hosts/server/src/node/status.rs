@@ -2,7 +2,7 @@
 
 use quorate_certificates::Date;
 use quorate_core::Instant;
-use quorate_core::attic::Memory;
+use quorate_core::attic::{Memory, is_exceeded};
 use quorate_core::changes::Retained;
 use quorate_core::hosted::{self, HandedOver, Health, SiteLag};
 use quorate_core::topology::SerialOrder;
@@ -20,7 +20,7 @@ use super::sweeping::SweepingStatus;
 use super::traffic::TrafficStatus;
 use super::versions::VersionsStatus;
 use super::{FORGOTTEN, Node, ReplicaId};
-use crate::data::ReplicaAttic;
+use crate::data::{Attics, ReplicaAttic};
 use crate::process;
 
 /// How a node is.
@@ -342,7 +342,7 @@ pub struct ValuesInFileStatus {
 impl MemoryStatus {
     /// True if more is taken than may be, and an eighth of that besides.
     fn exceeds(&self, file: &ValuesInFileStatus) -> bool {
-        self.index_bytes + self.values_bytes > file.memory_bytes.saturating_add(file.memory_bytes / 8)
+        is_exceeded(self.index_bytes + self.values_bytes, file.memory_bytes)
     }
 
     pub(super) fn new(memory: Memory, attic: Option<&ReplicaAttic>) -> Self {
@@ -554,6 +554,7 @@ impl Node {
         problems.extend(clock_error_seconds.map(clock_problem));
         problems.extend(replicas.iter().filter_map(not_serving));
         problems.extend(replicas.iter().filter_map(memory_problem));
+        problems.extend(self.data.attics().and_then(Attics::problem));
         Status {
             cluster: self.config.cluster_name.clone(),
             cluster_id: self.config.cluster,

@@ -42,7 +42,10 @@ fn a_judge_sees_what_a_shard_holds() {
     assert_eq!((held[0].participants.clone(), held[0].timestamp.micros), (vec![ShardId(4)], 500));
     for (sequence, outcome) in [(1, committed(900)), (2, Outcome::Aborted)] {
         let transaction = txn(1, sequence);
-        shard.hears("4/r0", Message::Decide { transaction, outcome, readers: Vec::new() });
+        shard.hears(
+            "4/r0",
+            Message::Decide { transaction, outcome, readers: Vec::new(), is_forgotten: false },
+        );
     }
     shard.logs();
     let outcomes = [(txn(1, 1), committed(900)), (txn(1, 2), Outcome::Aborted)];
@@ -170,6 +173,18 @@ fn a_host_knows_which_messages_may_wait() {
         shows: false,
     };
     assert_eq!(Replica::admission(&read), Admission::of(Urgency::Early));
+    let commits = |values: &[Option<&str>]| {
+        let write =
+            |value: &Option<&str>| Write { key: Key::from("a"), value: value.map(|it| it.to_owned().into()) };
+        let mut message = commit.clone();
+        if let Message::Commit { writes, .. } = &mut message {
+            *writes = values.iter().map(write).collect();
+        }
+        Replica::adds(&message)
+    };
+    let adding = [commits(&[]), commits(&[None]), commits(&[None, Some("x")])];
+    assert_eq!(adding, [false, false, true], "a deletion needs no room");
+    assert!(Replica::adds(&read));
     let prepares = Admission { prepares_for: Some(ClientId(2)), ..Admission::of(Urgency::Prepare) };
     assert_eq!(Replica::admission(&commit), prepares);
     assert_eq!(
@@ -244,7 +259,10 @@ fn a_state_is_whole_in_pages_of_any_size() {
         shard.logs();
         for (sequence, outcome) in [(1, committed(900)), (2, Outcome::Aborted)] {
             let readers = vec![(Key::from("sage"), at(700))];
-            shard.hears("4/r0", Message::Decide { transaction: txn(1, sequence), outcome, readers });
+            shard.hears(
+                "4/r0",
+                Message::Decide { transaction: txn(1, sequence), outcome, readers, is_forgotten: false },
+            );
         }
         shard.hears("1/r1", Message::AskGrant { life: Life(5), wanted: at(0) });
         shard.logs();
@@ -368,8 +386,12 @@ fn an_operator_reads_a_shard_at_a_snapshot_once_nothing_may_commit_below_it() {
     assert_eq!(shard.hears("4/r0", prepare(1, "elm=x oak=x")).len(), 1);
     shard.logs();
     assert_eq!(shard.machine.prepared(), 1);
-    let decide =
-        |sequence, outcome| Message::Decide { transaction: txn(1, sequence), outcome, readers: Vec::new() };
+    let decide = |sequence, outcome| Message::Decide {
+        transaction: txn(1, sequence),
+        outcome,
+        readers: Vec::new(),
+        is_forgotten: false,
+    };
     assert_eq!(read_below(&mut shard, 9_000_000), Ok(None), "nobody has granted that");
     shard.hears(
         "3/r0",

@@ -82,6 +82,16 @@ fn a_host_knows_which_messages_may_wait() {
         home: LocalSite(1),
         wanted: vec![],
     };
+    let destroys = Update::Write { key: Key::from("oak"), value: None };
+    for (updates, adds) in [
+        (vec![], false),
+        (vec![destroys.clone()], false),
+        (vec![destroys.clone(), write("oak", "x")], true),
+        (vec![Update::Add { set: Key::from("elm"), element: Key::from("a"), by: -1 }], true),
+    ] {
+        let message = commit_at(1, 1, Snapshot::New(v(&[])), updates.clone());
+        assert_eq!(<Replica as HostedOnLog>::adds(&message), adds, "{updates:?}");
+    }
     for (message, urgency) in [
         (read, Urgency::Early),
         (copy, Urgency::Early),

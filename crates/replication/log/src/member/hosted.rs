@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use quorate_core::attic::Memory;
 use quorate_core::changes::{self, Position};
 use quorate_core::command::Outcome;
 use quorate_core::hosted::{
@@ -195,6 +196,17 @@ impl<M: HostedOnLog> HostedReplica for Member<M> {
             Part::Own(message) => M::admission(message),
             Part::Log(_) => Admission::of(Urgency::Always),
         }
+    }
+
+    fn adds(message: &<Self as Machine>::Message) -> bool {
+        match message {
+            Part::Own(message) => M::adds(message),
+            Part::Log(_) => true,
+        }
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        self.machine().memory()
     }
 
     fn is_awaited(&self, message: &<Self as Machine>::Message) -> bool {

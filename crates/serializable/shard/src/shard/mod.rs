@@ -31,6 +31,7 @@ mod work;
 
 use std::collections::BTreeMap;
 
+use quorate_core::attic::Memory;
 use quorate_core::changes::{self, Retention};
 use quorate_core::landmark::{FewKeys, few};
 use quorate_core::verify::{Digester, Item};
@@ -354,6 +355,23 @@ fn only_reading(work: &Work<'_>) -> Result<Place, End> {
     work.before().ok_or(End::Refused(Refusal::NotFrozen))
 }
 
+/// False if an operation only reads or deletes. A procedure that was deployed may do anything, and so may those of applications.
+fn adds<L: Library>(operation: &Value) -> bool {
+    match Operation::decode(operation) {
+        Ok(Operation::Batch(batch)) => batch
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Put { .. } | Step::Increment { .. } | Step::Append { .. })),
+        Ok(Operation::Call(call)) => {
+            !L::find(&call.name).is_some_and(|procedure| procedure.frees(&call.arguments))
+        }
+        Ok(Operation::Deploy(_)) => true,
+        // The shard refuses the last with a reason.
+        Ok(Operation::Remove(_) | Operation::Infer(_) | Operation::Freeze(_) | Operation::ReadFrozen(_))
+        | Err(_) => false,
+    }
+}
+
 /// The first keys that an operation writes; none of a call of a procedure, which tells its keys only if it declares them.
 fn keys_written(operation: &Value) -> FewKeys {
     match Operation::decode(operation) {
@@ -493,6 +511,17 @@ impl<L: Library> Application for ShardWith<L> {
 
     fn keys_written(operation: &Value) -> FewKeys {
         keys_written(operation)
+    }
+
+    fn adds(operation: &Value) -> bool {
+        adds::<L>(operation)
+    }
+
+    /// What was written is retained beside the keys.
+    fn memory(&self) -> Option<Memory> {
+        let (keys, procedures) = (self.keys.memory(), self.procedures.code.memory());
+        let values = keys.values + procedures.values + self.history.bytes();
+        Some(Memory { index: keys.index + procedures.index, values, stowed: 0 })
     }
 
     fn work(&self) -> u64 {

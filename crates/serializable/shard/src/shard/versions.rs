@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 
+use quorate_core::attic::Memory;
 use quorate_core::{Key, KeyRange, Value};
 use quorate_granola::Place;
 
@@ -34,6 +35,8 @@ pub(crate) struct Versions {
     allows_disorder: bool,
     /// How often it was.
     disorders: Cell<u64>,
+    /// The bytes of the keys that are there, and of all values.
+    bytes: (usize, usize),
 }
 
 /// A version of a key, as a reader sees it.
@@ -65,6 +68,16 @@ impl Versions {
     /// The number of keys that are there.
     pub(crate) fn len(&self) -> usize {
         self.live.len()
+    }
+
+    /// The memory that they take, about.
+    pub(crate) fn memory(&self) -> Memory {
+        // Leaves are filled to two thirds and more.
+        const LIVE: usize = size_of::<(Key, Version)>() * 3 / 2;
+        // Of a version, and of the note where it was overwritten.
+        const PAST: usize = size_of::<((Key, Place), Option<Version>, Place, Key)>() * 3 / 2;
+        let (keys, values) = self.bytes;
+        Memory { index: self.len() * LIVE + self.written.len() * PAST + keys, values, stowed: 0 }
     }
 
     /// How many writes are not settled.
@@ -147,9 +160,17 @@ impl Versions {
     /// that is settled: then the state is wrong.
     pub(crate) fn write(&mut self, place: Place, key: &Key, value: Option<Value>) -> bool {
         let held = match value {
-            Some(value) => self.live.insert(key, Version { place, value }),
+            Some(value) => {
+                self.bytes.1 += value.len();
+                let held = self.live.insert(key, Version { place, value });
+                self.bytes.0 += if held.is_some() { 0 } else { key.len() };
+                held
+            }
             None => match self.live.remove(key) {
-                Some(held) => Some(held),
+                Some(held) => {
+                    self.bytes.0 -= key.len();
+                    Some(held)
+                }
                 // Nothing changes.
                 None => return true,
             },
@@ -159,7 +180,9 @@ impl Versions {
             None => !self.is_removed_above(key, place),
         };
         let is_in_order = is_next && place > self.settled;
-        let is_known = self.past.insert((key.clone(), place), held).is_some();
+        let known = self.past.insert((key.clone(), place), held);
+        let is_known = known.is_some();
+        self.bytes.1 -= known.flatten().map_or(0, |known| known.value.len());
         let is_new = self.written.insert((place, key.clone()));
         // A transaction writes a key once, at the one place where it runs.
         assert!(is_new != is_known, "{key:?} has a past at {place} without having been written there");
@@ -191,6 +214,7 @@ impl Versions {
             self.settled = self.settled.max(place);
             let past = self.past.remove(&(key, place));
             assert!(past.is_some(), "what is written at {place} has a past until it is settled");
+            self.bytes.1 -= past.flatten().map_or(0, |held| held.value.len());
         }
     }
 
@@ -215,14 +239,18 @@ impl Versions {
         while self.written.last().is_some_and(|(place, _)| *place >= to)
             && let Some((place, key)) = self.written.pop_last()
         {
-            match self
+            let held = self
                 .past
                 .remove(&(key.clone(), place))
-                .expect("what is written has a past until it is settled")
-            {
-                Some(held) => drop(self.live.insert(&key, held)),
-                None => drop(self.live.remove(&key)),
-            }
+                .expect("what is written has a past until it is settled");
+            let is_held = held.is_some();
+            let undone_version = match held {
+                Some(held) => self.live.insert(&key, held),
+                None => self.live.remove(&key),
+            };
+            self.bytes.0 += if is_held { key.len() } else { 0 };
+            self.bytes.0 -= if undone_version.is_some() { key.len() } else { 0 };
+            self.bytes.1 -= undone_version.map_or(0, |version| version.value.len());
             undone.push(key);
         }
         undone
@@ -243,6 +271,7 @@ impl Versions {
         // Readers could see none of what was undone, or will be.
         assert!(self.written.is_empty(), "{key:?} is taken over, and something is not settled");
         self.settled = self.settled.max(version.place);
+        self.bytes = (self.bytes.0 + key.len(), self.bytes.1 + version.value.len());
         assert!(self.live.insert(key, version).is_none(), "{key:?} is taken over twice");
     }
 }

@@ -489,8 +489,30 @@ impl Walk {
         assert_eq!(marked, foldable.len());
     }
 
+    /// The parts of the memory that are counted while objects change are those that objects have.
+    fn check_memory(&self) {
+        let Histories { registers, sets, taken, .. } = &self.histories;
+        let of_sets =
+            |count: fn(&CountingSet) -> usize| sets.values().map(|kept| count(&kept.object)).sum::<usize>();
+        for kept in sets.values() {
+            let (counted, anew) = kept.object.counted_bytes();
+            assert_eq!(counted, anew);
+        }
+        let versions = || registers.values().flat_map(|kept| kept.object.versions());
+        let anew = Taken {
+            keys: registers.keys().chain(sets.keys()).map(|key| key.len()).sum(),
+            versions: versions().count(),
+            values: versions().filter_map(|known| known.value.as_ref()).map(Value::len).sum(),
+            sets: of_sets(CountingSet::memory),
+        };
+        assert_eq!(*taken, anew);
+        let is_nothing = registers.is_empty() && sets.is_empty();
+        assert_eq!(self.histories.memory().bytes() == 0, is_nothing);
+    }
+
     fn check(&mut self) {
         self.check_queue();
+        self.check_memory();
         let (model, histories) = (&self.model, &self.histories);
         assert_eq!((histories.received(), histories.floor()), (&model.received, &model.floor));
         assert_eq!(histories.size(), model.size());
