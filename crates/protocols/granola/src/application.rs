@@ -105,6 +105,13 @@ pub trait Application: Debug {
     /// was before. More may still run below the place, above what has run.
     fn settle(&mut self, below: Option<Place>);
 
+    /// True if it can be read as it was before this place: nothing that ran there or above is settled. In a state that another replica has given
+    /// everything is.
+    fn is_open(&self, place: Place) -> bool {
+        let _ = place;
+        true
+    }
+
     /// Undoes everything that ran at this place and above. Nothing of it is settled.
     fn rewind(&mut self, to: Place);
 

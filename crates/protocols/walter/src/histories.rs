@@ -201,12 +201,14 @@ struct Taken {
 impl Taken {
     /// A register has changed.
     fn replace_register(&mut self, before: (usize, usize), after: (usize, usize)) {
+        assert!(self.versions >= before.0 && self.values >= before.1, "{before:?} is more than {self:?}");
         self.versions = self.versions + after.0 - before.0;
         self.values = self.values + after.1 - before.1;
     }
 
     /// A set has.
     fn replace_set(&mut self, before: usize, after: usize) {
+        assert!(self.sets >= before, "a set takes {before}, and all sets {}", self.sets);
         self.sets = self.sets + after - before;
     }
 }

@@ -159,3 +159,16 @@ fn only_transactions_that_read_freeze() {
     }
     assert_eq!(shard.frozen_len(), 0);
 }
+
+/// What has one timestamp is ordered by names, so part of it may be in a copy.
+#[test]
+fn a_copy_cannot_be_read_as_it_was_before_what_it_holds() {
+    let mut shard = Shard::default();
+    writes(&mut shard, 20, &[put("a", "1")]);
+    assert!([1, 20, 21].into_iter().all(|at| shard.is_open(place(at))), "it may be undone");
+    let mut frozen = shard.freeze(None);
+    let copy = Shard::from_pages(std::iter::from_fn(|| Shard::next_page(&mut frozen, usize::MAX)).collect());
+    assert_eq!([20, 21].map(|at| copy.is_open(place(at))), [false, true]);
+    shard.settle(None);
+    assert_eq!([20, 21].map(|at| shard.is_open(place(at))), [false, true]);
+}

@@ -182,7 +182,10 @@ impl<A: Application> Replica<A> {
         let unblocked = leader.reads.first_unblocked().filter(|dated| is_beneath(unlogged, *dated));
         // A lock of what stands above is in nobody's way.
         let first = || leader.reads.first().filter(|dated| is_beneath(pending, *dated));
-        let earlier = || leader.reads.first_seen_beneath(pending?, ceiling);
+        let earlier = || {
+            let first = pending.filter(|first| self.beneath(*first).is_some())?;
+            leader.reads.first_seen_beneath(first, ceiling)
+        };
         unblocked.or_else(first).or_else(earlier)
     }
 
@@ -221,18 +224,24 @@ impl<A: Application> Replica<A> {
         let Some(first) = leader.first_pending().filter(|first| *first <= timestamp) else {
             return Sight::Answer(timestamp, read(timestamp).answer);
         };
-        // Beneath all that is pending.
-        let before = ClockTime::from_micros(first.as_micros().saturating_sub(1));
-        let may_be_earlier = reading.high.is_some_and(|high| high <= before);
+        let beneath = self.beneath(first);
+        let earlier = beneath.filter(|before| reading.high.is_some_and(|high| high <= *before));
         let mut sight = Sight::Later;
         if leader.is_locking && leader.first_unlogged().is_none_or(|unlogged| unlogged > timestamp) {
             let Read { answer, locked_by } = read(timestamp);
             sight = locked_by.map_or(Sight::Answer(timestamp, answer), Sight::Blocked);
         }
-        match sight {
-            Sight::Blocked(_) | Sight::Later if may_be_earlier => Sight::Answer(before, read(before).answer),
-            sight => sight,
+        match (sight, earlier) {
+            (Sight::Blocked(_) | Sight::Later, Some(before)) => Sight::Answer(before, read(before).answer),
+            (sight, _) => sight,
         }
+    }
+
+    /// The timestamp beneath the first of all that is pending, if there can be read. What has the timestamp of the first, and stands before it by its name, may be
+    /// settled: where it was executed before the first was known, or in a state that another replica has given.
+    fn beneath(&self, first: ClockTime) -> Option<ClockTime> {
+        let before = ClockTime::from_micros(first.as_micros().saturating_sub(1));
+        self.state.application.is_open(Place::after(before)).then_some(before)
     }
 
     /// Makes room to execute and read what stands first, if there is none.

@@ -458,8 +458,12 @@ impl<L: Library> Application for ShardWith<L> {
         }
     }
 
+    fn is_open(&self, place: Place) -> bool {
+        self.keys.is_open(place) && self.procedures.code.is_open(place)
+    }
+
     fn rewind(&mut self, to: Place) {
-        let is_open = self.keys.is_open(to) && self.procedures.code.is_open(to);
+        let is_open = self.is_open(to);
         self.note_order(to, is_open, "is undone, and was settled");
         self.frozen.rewind(to);
         self.history.rewind(to);
