@@ -427,8 +427,9 @@ impl<P: Protocol, D: Driver<P>> Load<P, D> {
         let state = &mut self.sessions[at];
         let now = state.attempt;
         let Session { client, running: Some(running), .. } = state else { return };
-        if attempt.attempt != now {
-            // An attempt that has ended has nothing more to say, and another one is under way.
+        if attempt.attempt < now {
+            // An attempt that has ended has nothing more to say: a later one is under way. Clients that attempt again by
+            // themselves are ahead of what was counted here.
             return;
         }
         let progress =
