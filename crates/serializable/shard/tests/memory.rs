@@ -68,7 +68,7 @@ fn an_operation_adds_if_it_may_write_a_value() {
         (vec![increments], true),
         (vec![appends], true),
     ] {
-        assert_eq!(Shard::adds(&batch(&[condition.clone()], &steps)), adds, "{steps:?}");
+        assert_eq!(Shard::adds(&batch(std::slice::from_ref(&condition), &steps)), adds, "{steps:?}");
     }
     assert!(
         Shard::adds(&Operation::Call(Call { name: "sweep".to_owned(), ..Call::default() }).encode()),
