@@ -160,7 +160,7 @@ fn only_transactions_that_read_freeze() {
     assert_eq!(shard.frozen_len(), 0);
 }
 
-/// What has one timestamp is ordered by names, so part of it may be in a copy.
+/// Transactions with one timestamp are ordered by their names, so a copy may hold some of them.
 #[test]
 fn a_copy_cannot_be_read_as_it_was_before_what_it_holds() {
     let mut shard = Shard::default();

@@ -41,7 +41,7 @@ async fn what_exceeds_the_memory_of_a_node_is_refused_until_something_is_deleted
         for key in 0..written {
             keyspace.delete(format!("key{key}")).await.unwrap();
         }
-        // What is deleted is kept until no snapshot reads it any more.
+        // A deleted version is kept until no snapshot reads it any more.
         keyspace.put("another", value).await.unwrap();
         until("there is room again", || (0..3).all(|node| problem(node).is_none())).await;
         db.drop_keyspace("few").await.unwrap();

@@ -124,20 +124,25 @@ impl Attics {
 }
 
 impl MemoryShare {
-    /// The key space of the replica takes so many bytes now. True if those without attics take more together than all may.
-    pub(crate) fn exceeds_with(&self, taken: usize) -> bool {
+    /// The key space of the replica takes so many bytes now.
+    pub(crate) fn note(&self, taken: usize) {
         let before = self.taken.swap(taken, Ordering::Relaxed);
         if before != taken {
             self.attics.0.taken.fetch_add(taken.wrapping_sub(before), Ordering::Relaxed);
             self.attics.count(|replicas| replicas);
         }
+    }
+
+    /// The key space of the replica takes so many bytes now. True if those without attics take more together than all may.
+    pub(crate) fn exceeds_with(&self, taken: usize) -> bool {
+        self.note(taken);
         is_exceeded(self.attics.0.taken.load(Ordering::Relaxed), self.attics.0.memory_bytes)
     }
 }
 
 impl Drop for MemoryShare {
     fn drop(&mut self) {
-        self.exceeds_with(0);
+        self.note(0);
     }
 }
 

@@ -603,7 +603,7 @@ impl<M: Served> Runs for Running<M> {
 
     fn memory(&self) -> Option<MemoryStatus> {
         let memory = self.driver.machine().memory()?;
-        self.share.iter().for_each(|share| _ = share.exceeds_with(memory.bytes()));
+        self.share.iter().for_each(|share| share.note(memory.bytes()));
         Some(MemoryStatus::new(memory, self.attic.as_ref()))
     }
 

@@ -237,8 +237,8 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// The timestamp beneath the first of all that is pending, if there can be read. What has the timestamp of the first, and stands before it by its name, may be
-    /// settled: where it was executed before the first was known, or in a state that another replica has given.
+    /// The timestamp beneath the first pending transaction, if the state can be read there. A transaction with the timestamp of the first that stands before it by its
+    /// name may be settled: it was executed before the first was known, or came with a state that another replica has given.
     fn beneath(&self, first: ClockTime) -> Option<ClockTime> {
         let before = ClockTime::from_micros(first.as_micros().saturating_sub(1));
         self.state.application.is_open(Place::after(before)).then_some(before)

@@ -3,7 +3,7 @@
 //! Each machine of a home decides its own transactions. The leader of the log appends decisions for all of them, and an abort for what a
 //! shard or a client asks after and nobody has decided: the first entry on a transaction counts.
 //!
-//! *Why no commit is recorded after an abort that is forgotten.* Whoever asks need not know the snapshot, by whose time a commit is remembered: that may lie far
+//! *Why no commit is recorded after an abort that is forgotten.* A client or a shard that inquires need not know the snapshot, by whose time a commit is remembered: that may lie far
 //! beyond, where a clock has leapt. So the bound of what is forgotten counts. A machine tells with a decision how far that was, as it knew, when it let the commit
 //! in. An abort that was appended earlier is in the log that the machine had applied then, or the bound was at least as far when it was appended; and it is
 //! remembered until the bound is further by more than [`Home::forgetting_lag`]. A decision that is told when it is that much further is recorded as an abort.

@@ -19,6 +19,18 @@ fn leader() -> Alone {
     home
 }
 
+/// A leader that forgets four seconds behind the time of the shards' leaders, which it has not heard yet; and its life.
+fn forgetful_leader() -> (Alone, Life) {
+    let mut home = machine("3/r0", |config| {
+        config.floor_lag = Duration::from_secs(4);
+        config.certify_timeout = Duration::from_secs(2);
+    });
+    home.starts();
+    let life = life_of(&home);
+    home.leads(0);
+    (home, life)
+}
+
 /// Another machine of the home has decided a transaction that has written to both shards.
 fn decision(sequence: u64, by: u8, outcome: Outcome) -> Decision {
     Decision {
@@ -201,13 +213,7 @@ fn life_of_home(home: &mut Alone) -> Life {
 /// No shard lets in what has a snapshot below, and nobody still decides it.
 #[test]
 fn decisions_are_forgotten_by_a_time_that_the_leaders_of_shards_share() {
-    let mut home = machine("3/r0", |config| {
-        config.floor_lag = Duration::from_secs(4);
-        config.certify_timeout = Duration::from_secs(2);
-    });
-    home.starts();
-    let life = life_of(&home);
-    home.leads(0);
+    let (mut home, life) = forgetful_leader();
     home.hears("3/r1", record(1, 1));
     home.hears("c5", inquire(2, 500));
     home.logs();
@@ -328,13 +334,7 @@ fn an_abort_by_an_inquiry_is_remembered_from_the_time_that_it_came() {
 /// Those that ask need not know the snapshot, by whose time a commit is remembered: that may lie far beyond.
 #[test]
 fn a_decision_that_may_come_after_an_abort_that_is_forgotten_is_recorded_as_an_abort() {
-    let mut home = machine("3/r0", |config| {
-        config.floor_lag = Duration::from_secs(4);
-        config.certify_timeout = Duration::from_secs(2);
-    });
-    home.starts();
-    let life = life_of(&home);
-    home.leads(0);
+    let (mut home, life) = forgetful_leader();
     // The snapshot is by a clock that has leapt ahead.
     let told = |sequence, forgotten| Message::Record {
         decision: Decision { snapshot: at(90_000_000), ..decision(sequence, 1, committed(90_000_001)) },

@@ -521,7 +521,7 @@ impl<L: Library> Application for ShardWith<L> {
         adds::<L>(operation)
     }
 
-    /// What was written is retained beside the keys.
+    /// The history retains written values beside the keys.
     fn memory(&self) -> Option<Memory> {
         let (keys, procedures) = (self.keys.memory(), self.procedures.code.memory());
         let values = keys.values + procedures.values + self.history.bytes();
